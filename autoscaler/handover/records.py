@@ -1,0 +1,172 @@
+"""Records of the control log and the heartbeat log: what they say, not yet how they are sent.
+
+The vocabulary of the handover protocol (``docs/handover.md``); the two state machines beside this module take and return
+these values. Standard library only.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PROTOCOL_VERSION = 1
+CONTROL_TOPIC = "__autoscaler_control"
+HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Incarnation:
+    """One life of a worker: the name is stable where the platform gives one, the uuid is new at every start and rejoin."""
+
+    name: str
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tp:
+    """A partition by topic id: a topic made anew is another topic."""
+
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Order of plans: only numbers under the same control topic id compare."""
+
+    control_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A planned owner and the epoch number that granted the partition to it (the fencing token)."""
+
+    owner: Incarnation
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """The new owner must see ``worker`` release at ``epoch`` or later, expire, or leave."""
+
+    worker: Incarnation
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything about a group's placement; says all by itself after compaction (rule 2).
+
+    Attributes:
+        topics: Topic name of every topic id used.
+        grants: Owner of every planned partition.
+        waits: Unsatisfied predecessors of a partition; partitions without any are absent.
+        starts: Numeric start of each partition that nobody has committed (rule 5).
+        leases_s: Lease of each incarnation named.
+        requested: Consumer slots that should run.
+        summary: The decision's id, reason and figures as JSON text, so that the audit can be completed after a crash.
+        at: When it was published (controller's wall clock; for people and the audit only, never compared).
+    """
+
+    group: str
+    epoch: Epoch
+    topics: dict[str, str]
+    grants: dict[Tp, Grant]
+    waits: dict[Tp, tuple[Wait, ...]]
+    starts: dict[Tp, int]
+    leases_s: dict[Incarnation, float]
+    requested: tuple[int, ...]
+    summary: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """A worker's lease is over, for ever, and by what evidence (``platform`` or ``heartbeats``)."""
+
+    group: str
+    worker: Incarnation
+    control_id: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A worker does not hold a partition any more."""
+
+    group: str
+    tp: Tp
+    worker: Incarnation
+    control_id: str
+    epoch: int
+    offset: int  # committed; -1 if it never committed here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """An incarnation holds nothing and gains nothing any more."""
+
+    group: str
+    worker: Incarnation
+    control_id: str
+
+
+class Phase(StrEnum):
+    """State that a heartbeat names."""
+
+    JOINING = "joining"
+    ACTIVE = "active"
+    DRAINING = "draining"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A worker's sign of life with its totals.
+
+    Attributes:
+        stamp: Its own clock at sending, seconds; never compared with another machine's.
+        acked: Log offset of its own last acknowledged heartbeat when stamping; ``None`` before the first.
+        epoch: Newest plan epoch read; 0 before the first.
+        owned: What it holds and the epoch that granted each.
+        taken: For partitions taken since the last few heartbeats: (partition, granting epoch, first offset).
+        instance: Container or process identity given by the platform.
+        records: Processed since start. payload_bytes: their decompressed payload. busy_s: seconds inside the application.
+        latency_buckets: Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start.
+    """
+
+    group: str
+    worker: Incarnation
+    stamp: float
+    boot_id: str
+    acked: int | None
+    lease_s: float
+    epoch: int
+    phase: Phase
+    owned: dict[Tp, int]
+    taken: tuple[tuple[Tp, int, int], ...] = ()
+    instance: str | None = None
+    records: int = 0
+    payload_bytes: int = 0
+    busy_s: float = 0.0
+    latency_buckets: tuple[int, ...] = ()
+    last_progress: float = 0.0
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A controller's own stamp in the heartbeat log, usable as a source of expiry evidence (rule 8b)."""
+
+    group: str
+    incarnation: str
+    stamp: float
+    boot_id: str
+    acked: int | None
+    version: int = field(default=PROTOCOL_VERSION)
+
+
+LATENCY_BOUNDS_S = (
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+
+Record = Plan | Expired | Released | Left | Heartbeat | Tick

@@ -1,0 +1,277 @@
+"""Values on the path from a measurement to an action.
+
+Every type is frozen and compares by value. Rates are bytes (or records) per second, times are seconds since the Unix epoch
+unless a name says otherwise, ``None`` means unknown and is never the same as zero. Nothing here reads a clock or does I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a decision was taken, or why nothing was done; ``docs/reasons.md`` explains each."""
+
+    WITHIN_TARGET = "WITHIN_TARGET"
+    RATE_ABOVE_CAPACITY = "RATE_ABOVE_CAPACITY"
+    LATENCY_AT_RISK = "LATENCY_AT_RISK"
+    BACKLOG = "BACKLOG"
+    IMBALANCE = "IMBALANCE"
+    UNDERUSED = "UNDERUSED"
+    WORKER_LOST = "WORKER_LOST"
+    WORKER_JOINED = "WORKER_JOINED"
+    PARTITIONS_CHANGED = "PARTITIONS_CHANGED"
+    PARTITION_EXCEEDS_CAPACITY = "PARTITION_EXCEEDS_CAPACITY"
+    NOT_READY = "NOT_READY"
+    STALE_INPUT = "STALE_INPUT"
+    STABILISING = "STABILISING"
+    COOLING_DOWN = "COOLING_DOWN"
+    NOT_WORTH_MOVING = "NOT_WORTH_MOVING"
+    AT_MINIMUM = "AT_MINIMUM"
+    AT_MAXIMUM = "AT_MAXIMUM"
+    AT_PARTITION_CEILING = "AT_PARTITION_CEILING"
+    FROZEN = "FROZEN"
+    PAUSED = "PAUSED"
+    ADVISORY = "ADVISORY"
+    HANDOVER_IN_PROGRESS = "HANDOVER_IN_PROGRESS"
+    SCALING_DID_NOT_HELP = "SCALING_DID_NOT_HELP"
+    RETENTION_AT_RISK = "RETENTION_AT_RISK"
+    STUCK_PARTITION = "STUCK_PARTITION"
+
+
+class RateSource(StrEnum):
+    """How a byte rate was obtained."""
+
+    LOG_DIRS = "log_dirs"  # growth of the partition's log size
+    OFFSET_X_MEAN = "offset_x_mean"  # records times the learned bytes per record
+    OFFSET_X_DEFAULT = "offset_x_default"  # records times the configured bytes per record
+    NONE = "none"  # no rate yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TopicPartition:
+    """One partition of one topic, ordered by name and number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return ``topic-partition``, as Kafka prints it."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoad:
+    """What is known of one partition for one group at one time."""
+
+    partition: TopicPartition
+    topic_id: str
+    bytes_per_s: float | None
+    records_per_s: float | None
+    lag_records: int | None
+    lag_bytes: float | None
+    lag_s: float | None
+    committed: int | None  # -1: the group never committed here; None: unknown
+    log_start: int | None
+    log_end: int | None
+    known: bool  # rate and lag are both fresh
+    age_s: float  # since the last good sample of this partition
+    window_s: float  # the span that the rates cover
+    rate_source: RateSource
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSnapshot:
+    """One group's load as one cycle measured it.
+
+    Attributes:
+        loads: One entry per partition of the group's topics, ordered by partition; a failed read is an entry with
+            ``known=False`` and its last value, never a missing entry.
+        known: Every partition is known, and at least one exists.
+    """
+
+    group: str
+    sample_ts: float
+    loads: tuple[PartitionLoad, ...]
+    known: bool
+    error: str | None = None
+
+
+class WorkerPhase(StrEnum):
+    """Where a worker's incarnation stands, as its heartbeats say."""
+
+    JOINING = "joining"
+    ACTIVE = "active"
+    DRAINING = "draining"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerView:
+    """One live incarnation of a worker (expired and left ones are not listed).
+
+    Attributes:
+        slot: The consumer index this worker fills in a plan; ``None`` if it fills none.
+        instance: Identity of the process or container, as the platform that started it named it.
+        latency_p50_s: Median of append-to-processed over the recent heartbeats; ``None`` without records.
+    """
+
+    name: str
+    uuid: str
+    slot: int | None
+    phase: WorkerPhase
+    instance: str | None
+    owned: frozenset[TopicPartition]
+    records: int = 0
+    payload_bytes: int = 0
+    busy_s: float = 0.0
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverDone:
+    """A partition that has changed hands since the last observation."""
+
+    partition: TopicPartition
+    topic_id: str
+    from_worker: str | None  # worker name; None for a first owner
+    from_uuid: str | None
+    to_worker: str
+    to_uuid: str
+    epoch: int
+    offset: int
+    pause_s: float | None  # released to taken, both stamped by the broker; None where nobody released (first owner, expiry)
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """What the control log and the heartbeats say about a managed group.
+
+    Attributes:
+        epoch: Number of the latest committed plan; 0 if there is none.
+        owner: Planned owner's slot of every planned partition whose owner is alive.
+        orphans: Planned partitions whose owner has expired or left.
+        pending: Partitions whose planned owner has not taken them yet.
+        requested: Slots that the latest plan asks to run; ``None`` without a plan.
+        plan_at: When the latest plan was published; ``None`` without a plan.
+        completed: Handovers finished since the previous observation.
+    """
+
+    epoch: int
+    workers: tuple[WorkerView, ...]
+    owner: Mapping[TopicPartition, int]
+    orphans: frozenset[TopicPartition]
+    pending: frozenset[TopicPartition]
+    requested: frozenset[int] | None
+    plan_at: float | None
+    completed: tuple[HandoverDone, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of a native group and what Kafka assigned to it."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assigned: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """The membership of a group on Kafka's own protocol."""
+
+    state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, DEAD, UNKNOWN
+    kind: str  # CLASSIC, CONSUMER, UNKNOWN
+    assignor: str
+    members: tuple[Member, ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Everything that one decision may look at.
+
+    Attributes:
+        state: For a managed group; ``None`` for a native one.
+        members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
+    """
+
+    group: str
+    snapshot: LoadSnapshot
+    state: GroupState | None
+    members: GroupMembers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddWorkers:
+    """Start a worker for each of these slots."""
+
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePartition:
+    """Give a partition to a slot; ``source`` is ``None`` if nobody alive holds it."""
+
+    partition: TopicPartition
+    source: int | None
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveWorkers:
+    """Let the workers of these slots, which hold nothing any more, end."""
+
+    slots: tuple[int, ...]
+
+
+Action = AddWorkers | MovePartition | RemoveWorkers  # ordered add, move, remove
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One cycle's answer for one group, complete enough to explain it and to decide it again.
+
+    Attributes:
+        decision_id: Unique; ``{group}/{sample_ts in ms}``.
+        actions: Ordered add, move, remove; empty when nothing is to be done.
+        target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
+        requested: Slots that should run from now on.
+        consumers_now: Live consumers before acting.
+        consumers: Consumers wanted.
+        lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity).
+        r_score: Moved rate over usable capacity (specs: equation 11 of Landau et al. 2024).
+        recommended: What the planner asked for before guards.
+        imbalance: Hottest consumer's load over the mean; ``None`` without load.
+        oversized: Partitions above one consumer's usable capacity.
+        detail: One sentence for a human at 3 a.m., with the numbers behind the reason.
+    """
+
+    decision_id: str
+    group: str
+    at: float
+    mode: str
+    reason: Reason
+    limited_by: Reason | None
+    actions: tuple[Action, ...]
+    target: Mapping[TopicPartition, int]
+    requested: frozenset[int]
+    consumers_now: int
+    consumers: int
+    recommended: int
+    lower_bound: int
+    r_score: float
+    imbalance: float | None
+    oversized: tuple[TopicPartition, ...]
+    capacity_bytes_per_s: float  # usable: capacity times target utilisation
+    total_bytes_per_s: float
+    total_lag_records: int | None
+    algorithm: str
+    policy_fingerprint: str
+    epoch: int
+    detail: str
+    hot: tuple[TopicPartition, ...] = field(default=())

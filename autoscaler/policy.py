@@ -1,0 +1,56 @@
+"""What a user may ask of one group: the settings that decisions depend on.
+
+A pydantic model, because people write it; frozen, because the pure core reads it. Where a setting is given (file, defaults,
+validation of the rest) is ``settings.py``'s business.
+"""
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Policy(BaseModel):
+    """How one group is sized and placed. Units are in the names; ``conf/autoscaler.yaml`` explains every setting."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group: Annotated[str, Field(min_length=1)]
+    topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+    mode: Literal["advise", "act"] = "advise"
+    assignment: Literal["managed", "native"] = "managed"
+    reset_policy: Literal["earliest", "latest"] = "earliest"
+    read_committed: bool = False
+    capacity_bytes_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
+    min_consumers: Annotated[int, Field(ge=1)] = 1
+    max_consumers: Annotated[int, Field(ge=1)] = 64
+    algorithm: Literal["MWF", "BFD"] = "MWF"
+    cooldown_s: Annotated[float, Field(ge=0)] = 10.0
+    shrink_cooldown_s: Annotated[float, Field(ge=0)] = 60.0
+    shrink_stabilisation_s: Annotated[float, Field(ge=0)] = 120.0
+    worker_start_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    stale_after_s: Annotated[float, Field(gt=0)] = 10.0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Policy":
+        if self.min_consumers > self.max_consumers:
+            msg = f"min_consumers {self.min_consumers} is above max_consumers {self.max_consumers}"
+            raise ValueError(msg)
+        if self.assignment == "native" and self.mode == "act":
+            msg = "mode act is not available for assignment native: use mode advise, or assignment managed"
+            raise ValueError(msg)
+        if len(set(self.topics)) != len(self.topics):
+            msg = "topics names a topic twice"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def usable_bytes_per_s(self) -> float:
+        """Return the rate that packing may put on one consumer: capacity times target utilisation."""
+        return self.capacity_bytes_per_s * self.target_utilisation
+
+    @property
+    def fingerprint(self) -> str:
+        """Return 12 hex digits that change whenever a setting changes, for the audit."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]

@@ -1,0 +1,150 @@
+"""What the controller needs of the world: small protocols, one contract suite each.
+
+Implementations live in ``adapters/`` (the real ones) and ``testing.py`` (fakes, shipped). Every method has a bound on its time
+and raises only errors of ``errors.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, TopicPartition
+
+
+class Clock(Protocol):
+    """Time, so that nothing else reads it."""
+
+    def now(self) -> float:
+        """Return seconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow, for measuring durations."""
+        ...
+
+
+class GroupReader(Protocol):
+    """Reads a group's membership; answers from a background read, never blocks a cycle."""
+
+    def members(self, group: str) -> GroupMembers | None:
+        """Return the latest membership, ``None`` before the first read or when reads fail for long."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanIntent:
+    """What is to be published: slots, not incarnations; the publisher binds them to who is alive."""
+
+    target: Mapping[TopicPartition, int]
+    requested: frozenset[int]
+    summary: str  # the decision as JSON text; the audit is completed from it after a crash
+
+
+class PlanPublisher(Protocol):
+    """The fenced control log of one managed group."""
+
+    def observe(self) -> GroupState:
+        """Read past the own last commit and everything available, expire who is over, and return the group's state.
+
+        Raises:
+            TransientError: The log cannot be read right now.
+            FencedError: Another controller has taken over.
+        """
+        ...
+
+    def publish(self, intent: PlanIntent) -> int:
+        """Publish a plan in the fenced transaction and return its epoch number.
+
+        Partitions whose target slot has no live incarnation keep their present owner.
+
+        Raises:
+            TransientError: Nothing was published.
+            FencedError: Another controller has taken over; nothing was published.
+        """
+        ...
+
+    def ended(self, instances: frozenset[str]) -> None:
+        """Tell which process or container instances the platform has seen end (rule 8a)."""
+        ...
+
+    def last_summary(self) -> str | None:
+        """Return the summary of the latest committed plan, to complete the audit after a restart."""
+        ...
+
+    def close(self) -> None:
+        """Release connections; the plan stays."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """Workers as the platform sees them."""
+
+    running: Mapping[int, str]  # slot -> instance
+    ended: frozenset[str]  # instances that were seen to end, bounded history
+    restarting: Mapping[int, float]  # slot -> seconds until the next try, for those that keep dying
+
+
+class WorkerPool(Protocol):
+    """Starts and stops the workers of one group, by slot."""
+
+    def slot_of(self, worker_name: str) -> int | None:
+        """Return the slot that a worker of this name fills; ``None`` if it is not one of this pool's."""
+        ...
+
+    def observe(self) -> PoolState:
+        """Look at the processes or pods, without blocking."""
+        ...
+
+    def apply(self, requested: frozenset[int], *, expected: frozenset[int], releasable: frozenset[int]) -> None:
+        """Make exactly ``requested`` run: start the missing, restart the dead (with back-off), end those not requested.
+
+        Args:
+            requested: Slots that should run.
+            expected: Slots believed to run; the precondition. If others run, nothing is done.
+            releasable: Slots that hold nothing and may be ended; others are left alone although not requested.
+
+        Raises:
+            TransientError: The precondition failed or the platform did not answer; observe again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Forget the workers without stopping them: they go on while the controller is away."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOutcome:
+    """What became of one decision's actions."""
+
+    decision_id: str
+    group: str
+    at: float
+    epoch: int | None  # of the plan published; None if none was
+    phase: str  # intent | outcome
+    status: str  # planned | done | failed | fenced
+    error: str | None
+
+
+class AuditLog(Protocol):
+    """Append-only record of everything; never blocks a cycle, loses nothing of a decision that acted."""
+
+    def record(
+        self,
+        decision: Decision,
+        snapshot: LoadSnapshot,
+        outcomes: Sequence[ActionOutcome],
+        handovers: Sequence[HandoverDone],
+        owner: Mapping[TopicPartition, int | str],
+    ) -> None:
+        """Take one cycle's rows; ``owner`` is who holds each partition now (slot, or member id in a native group)."""
+        ...
+
+    def complete(self, summary: str) -> None:
+        """Write the rows of a published plan that a crash kept from being written; does nothing if they are there."""
+        ...
+
+    def close(self) -> None:
+        """Write what is left."""
+        ...
