@@ -1,0 +1,207 @@
+"""One cycle of one group: observe, decide, act, record.
+
+Sits between the measured ``LoadSnapshot`` and the ports. It decides nothing itself (``core`` does) and talks to no service
+itself (``adapters`` do). It is the only place where advise and act differ, and the only place with a broad ``except``: a
+group whose cycle fails is held and reported, the other groups go on.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from autoscaler.core.decide import History, decide, hold
+from autoscaler.errors import AutoscalerError, FencedError, TransientError
+from autoscaler.model import Decision, GroupState, LoadSnapshot, Observation, Reason, TopicPartition
+from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, PlanIntent, PlanPublisher, PoolState, WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from autoscaler.policy import Policy
+
+log = logging.getLogger(__name__)
+
+
+class CycleSink(Protocol):
+    """Takes one line per cycle, for people and dashboards that watch a running job."""
+
+    def __call__(
+        self, *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+    ) -> None:
+        """Write the line."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Stages:
+    """Durations of a cycle's stages in seconds, by name."""
+
+    clock: Clock
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> "Iterator[None]":
+        """Add the time spent inside to ``name``."""
+        began = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + self.clock.monotonic() - began
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupController:
+    """Keeps one group at its target.
+
+    Attributes:
+        connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
+            so that a broker which is away at start delays the group and nothing else.
+        summarise: Turns a decision into the text that the plan record carries.
+    """
+
+    policy: "Policy"
+    connect: Callable[[], tuple[PlanPublisher, WorkerPool]] | None
+    reader: GroupReader
+    audit: AuditLog
+    clock: Clock
+    summarise: Callable[[Decision], str]
+    sink: CycleSink
+    _history: History = field(default_factory=History)
+    _publisher: PlanPublisher | None = None
+    _pool: WorkerPool | None = None
+    _completed: bool = False
+
+    def cycle(self, number: int, snapshot: LoadSnapshot, measured: Mapping[str, float]) -> Decision:
+        """Run one cycle and return what was decided.
+
+        Raises:
+            FencedError: Another controller has taken over this group; the caller must end the job.
+        """
+        stages = Stages(clock=self.clock, seconds=dict(measured))
+        observation = Observation(group=self.policy.group, snapshot=snapshot, state=None, members=None)
+        outcomes: tuple[ActionOutcome, ...] = ()
+        try:
+            with stages("observe_s"):
+                pool, observation = self._observe(snapshot)
+            with stages("decide_s"):
+                decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
+            outcomes = self._act(decision, observation, pool, stages)
+        except FencedError as e:
+            decision = self._held(observation, e)
+            self._record(number, decision, observation, (self._outcome(decision, None, "fenced", str(e)),), stages)
+            raise
+        except AutoscalerError as e:
+            decision = self._held(observation, e)
+        except Exception as e:  # a defect in one group's cycle must not stop the others
+            log.exception("cycle %d of group %s failed", number, self.policy.group)
+            decision = self._held(observation, e)
+        self._record(number, decision, observation, outcomes, stages)
+        return decision
+
+    def close(self) -> None:
+        """Let go of the group: the plan stays, the workers go on."""
+        if self._publisher is not None:
+            self._publisher.close()
+        if self._pool is not None:
+            self._pool.close()
+
+    def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
+        members = self.reader.members(self.policy.group)
+        if self.connect is None:
+            return None, Observation(group=self.policy.group, snapshot=snapshot, state=None, members=members)
+        if self._publisher is None or self._pool is None:
+            self._publisher, self._pool = self.connect()
+        pool = self._pool.observe()
+        self._publisher.ended(pool.ended)
+        state = self._publisher.observe()
+        if not self._completed:
+            self._catch_up(state)
+        return pool, Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members)
+
+    def _catch_up(self, state: GroupState) -> None:
+        if self._publisher is not None and (summary := self._publisher.last_summary()):
+            self.audit.complete(summary)
+        self._history = History.from_plan(state.plan_at)
+        self._completed = True
+
+    def _act(
+        self, decision: Decision, observation: Observation, pool: PoolState | None, stages: Stages
+    ) -> tuple[ActionOutcome, ...]:
+        state = observation.state
+        if self.policy.mode != "act" or state is None or pool is None or self._publisher is None or self._pool is None:
+            return ()
+        outcomes: list[ActionOutcome] = []
+        epoch: int | None = None
+        requested = state.requested
+        if decision.actions and _changes_plan(decision, state):
+            outcomes.append(self._outcome(decision, None, "planned", None, phase="intent"))
+            try:
+                with stages("publish_s"):
+                    intent = PlanIntent(target=decision.target, requested=decision.requested, summary=self.summarise(decision))
+                    epoch = self._publisher.publish(intent)
+            except TransientError as e:
+                log.warning("group %s: the plan was not published: %s", self.policy.group, e)
+                return (*outcomes, self._outcome(decision, None, "failed", str(e)))
+            requested = decision.requested
+        error = None
+        if requested is not None:
+            try:
+                with stages("apply_s"):
+                    self._pool.apply(requested, expected=frozenset(pool.running), releasable=_releasable(state, decision))
+            except AutoscalerError as e:
+                log.warning("group %s: workers were not changed: %s", self.policy.group, e)
+                error = str(e)
+        if decision.actions or error:
+            outcomes.append(self._outcome(decision, epoch, "failed" if error else "done", error))
+        return tuple(outcomes)
+
+    def _outcome(
+        self, decision: Decision, epoch: int | None, status: str, error: str | None, *, phase: str = "outcome"
+    ) -> ActionOutcome:
+        return ActionOutcome(
+            decision_id=decision.decision_id,
+            group=self.policy.group,
+            at=self.clock.now(),
+            epoch=epoch,
+            phase=phase,
+            status=status,
+            error=error,
+        )
+
+    def _held(self, observation: Observation, error: Exception) -> Decision:
+        return hold(observation, self.policy, self.clock.now(), Reason.NOT_READY, f"{type(error).__name__}: {error}")
+
+    def _record(
+        self,
+        number: int,
+        decision: Decision,
+        observation: Observation,
+        outcomes: tuple[ActionOutcome, ...],
+        stages: Stages,
+    ) -> None:
+        with stages("record_s"):
+            handovers = observation.state.completed if observation.state else ()
+            self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation))
+        self.sink(
+            cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
+        )
+
+
+def _changes_plan(decision: Decision, state: GroupState) -> bool:
+    return decision.requested != state.requested or dict(decision.target) != dict(state.owner)
+
+
+def _releasable(state: GroupState, decision: Decision) -> frozenset[int]:
+    """Return slots that hold nothing, are owed nothing and are given nothing: their workers may end."""
+    holding = {w.slot for w in state.workers if w.owned} | set(state.owner.values()) | set(decision.target.values())
+    seen = {w.slot for w in state.workers if w.slot is not None}
+    return frozenset(s for s in seen if s not in holding) if not state.pending else frozenset()
+
+
+def _owners(observation: Observation) -> Mapping[TopicPartition, int | str]:
+    if observation.state is not None:
+        return dict(observation.state.owner)
+    members = observation.members.members if observation.members else ()
+    return {p: m.member_id for m in members for p in m.assigned}

@@ -1,0 +1,170 @@
+"""The job: wires settings, Spark, the control log, the workers and the audit together, and runs until it is told to stop.
+
+Exit codes: 0 told to stop; 1 the query failed; 76 the watchdog saw no batch for long; 77 another controller has taken
+over; 78 the settings (or the checkpoint or tables they point at) are wrong. ``spark-submit.sh`` starts 1 and 76 again.
+"""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.cycle_log import CycleLog, cycle_record
+from autoscaler.adapters.decision_summary import summarise
+from autoscaler.adapters.delta_audit import DeltaAudit
+from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.controller import GroupController
+from autoscaler.errors import FencedError, SettingsError
+from autoscaler.model import Decision, LoadSnapshot, Observation
+from autoscaler.ports import PlanPublisher, WorkerPool
+from autoscaler.settings import Group, Settings, load, resolve_secrets
+from autoscaler.streaming import query
+from autoscaler.streaming.watchdog import Watchdog
+
+EXIT_FENCED = 77
+EXIT_SETTINGS = 78
+
+log = logging.getLogger("autoscale")
+
+
+class Job:
+    """Everything that lives as long as the process."""
+
+    def __init__(self, settings: Settings, spark: SparkSession) -> None:
+        """Connect nothing yet but the audit; each group connects at its first cycle."""
+        self.settings = settings
+        self.clock = SystemClock()
+        self.stop = threading.Event()
+        self.exit_code = 0
+        root = settings.root
+        connection = resolve_secrets(settings.cluster.connection)
+        names = tuple(g.group for g in settings.groups)
+        self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
+        self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
+        self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
+        self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
+        self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
+
+    def _controller(self, group: Group, connection: dict[str, str | int | float | bool]) -> GroupController:
+        acts = group.mode == "act" and group.assignment == "managed"
+        return GroupController(
+            policy=group,
+            connect=(lambda: self._connect(group, connection)) if acts else None,
+            reader=self.reader,
+            audit=self.audit,
+            clock=self.clock,
+            summarise=summarise,
+            sink=self._line,
+        )
+
+    def _connect(
+        self, group: Group, connection: dict[str, str | int | float | bool]
+    ) -> tuple[PlanPublisher, WorkerPool]:
+        if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
+            raise SettingsError((f"groups.{group.group}: mode act needs workers",))
+        lease_s = self.settings.handover.lease_s
+        pool = ProcessPool(
+            group=group.group,
+            settings=group.workers,
+            directory=self.settings.root / "workers" / group.group,
+            environment={
+                "AUTOSCALER_CONNECTION": json.dumps(self.settings.cluster.connection),
+                "AUTOSCALER_GROUP": group.group,
+                "AUTOSCALER_TOPICS": ",".join(group.topics),
+                "AUTOSCALER_LEASE_S": str(lease_s),
+            },
+            clock=self.clock,
+        )
+        try:
+            publisher = KafkaControl(
+                connection=connection,
+                group=group.group,
+                topics=group.topics,
+                reset_policy=group.reset_policy,
+                lease_s=lease_s,
+                replication_factor=self.settings.handover.replication_factor,
+                slot_of=pool.slot_of,
+                clock=self.clock,
+            )
+        except BaseException:
+            pool.close()
+            raise
+        return publisher, pool
+
+    def on_snapshots(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        """Run one cycle of every group; called once per micro-batch."""
+        for name, controller in self.controllers.items():
+            snapshot = snapshots.get(name)
+            if snapshot is None:
+                snapshot = LoadSnapshot(group=name, sample_ts=self.clock.now(), loads=(), known=False, error="not measured")
+            try:
+                controller.cycle(batch, snapshot, measured)
+            except FencedError as e:
+                log.error("group %s: %s", name, e)  # noqa: TRY400  the stack tells an operator nothing
+                self.exit_code = EXIT_FENCED
+                self.stop.set()
+                return
+        self.watchdog.alive()
+
+    def _line(
+        self, *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+    ) -> None:
+        self.lines.write(cycle_record(cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages))
+
+    def close(self) -> None:
+        """Write what is left and let go; workers go on."""
+        self.watchdog.stop()
+        for controller in self.controllers.values():
+            controller.close()
+        self.reader.close()
+        self.audit.close()
+        self.lines.close()
+
+
+def run(settings: Settings) -> int:
+    """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
+    spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+    job = Job(settings, spark)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: job.stop.set())
+    stream = query.start(spark, settings, job.on_snapshots)
+    job.watchdog.start()
+    while stream.isActive and not job.stop.wait(0.2):
+        pass
+    if not job.stop.is_set() and (failure := stream.exception()) is not None:
+        log.error("the query failed: %s", failure)
+        job.exit_code = 1
+    stream.stop()
+    job.close()
+    spark.stop()
+    return job.exit_code
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse the command line, run, and turn settings errors into messages."""
+    parser = argparse.ArgumentParser(description="Size Kafka consumer groups and place their partitions.")
+    parser.add_argument("--config", required=True, help="configuration file; conf/autoscaler.yaml explains every setting")
+    args = parser.parse_args(argv)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
+    try:
+        return run(load(args.config))
+    except SettingsError as e:
+        for problem in e.problems:
+            sys.stderr.write(f"{args.config}: {problem}\n")
+        return EXIT_SETTINGS
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # client threads that wait for an absent broker must not keep the process
