@@ -1,0 +1,372 @@
+"""Records as bytes: structured keys, JSON values with a version, plans kept compact.
+
+Both sides of the protocol send and read through this module, so that a record means the same to all. Keys are JSON arrays, never
+joined strings: no name can be mistaken for another. Whatever cannot be read is reported with a reason and never raises, because
+one strange record must not stop a reader. Pure, standard library only; the client that sends stands elsewhere.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Never, assert_never
+
+from autoscaler.handover.records import (
+    PROTOCOL_VERSION,
+    Epoch,
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Phase,
+    Plan,
+    Record,
+    Released,
+    Tick,
+    Tp,
+    Wait,
+)
+
+Key = tuple[str | int, ...]
+_SHAPES: Mapping[str, tuple[type, ...]] = {
+    "plan": (str,),
+    "expired": (str, str, str),
+    "released": (str, str, int, str, str),
+    "left": (str, str, str),
+    "heartbeat": (str, str, str),
+    "tick": (str, str),
+}  # kind -> types of the key's other parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a pair of bytes says.
+
+    Attributes:
+        key: The structured key; ``None`` if it is none of ours.
+        record: The record; ``None`` for a tombstone and for whatever is to be ignored.
+        tombstone: The key was deleted.
+        ignored: Why there is neither; empty otherwise.
+    """
+
+    key: Key | None = None
+    record: Record | None = None
+    tombstone: bool = False
+    ignored: str = ""
+
+
+def partition_for(group: str, partitions: int) -> int:
+    """Return the partition of the control log (and of the heartbeat log) in which a group lives; the same in every process."""
+    return int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") % partitions
+
+
+def key_of(record: Record) -> Key:
+    """Return a record's structured key: the kind, the group, and whatever tells it from others of its kind."""
+    match record:
+        case Plan(group=group):
+            return ("plan", group)
+        case Released(group=group, tp=tp, worker=w):
+            return ("released", group, tp.topic_id, tp.partition, w.name, w.uuid)
+        case Expired(group=group, worker=w):
+            return ("expired", group, w.name, w.uuid)
+        case Left(group=group, worker=w):
+            return ("left", group, w.name, w.uuid)
+        case Heartbeat(group=group, worker=w):
+            return ("heartbeat", group, w.name, w.uuid)
+        case Tick(group=group, incarnation=incarnation):
+            return ("tick", group, incarnation)
+        case _:
+            assert_never(record)
+
+
+def encode_key(key: Key) -> bytes:
+    """Return a key's bytes; with a ``None`` value they make its tombstone."""
+    return _dump(key)
+
+
+def encode(record: Record) -> tuple[bytes, bytes]:
+    """Return a record's key and value."""
+    return encode_key(key_of(record)), _dump({"v": PROTOCOL_VERSION, **_body(record)})
+
+
+def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = None) -> Decoded:
+    """Read a record; anything that cannot be read is returned with the reason, nothing raises.
+
+    Args:
+        key: The key's bytes.
+        value: The value's bytes; ``None`` is a tombstone.
+        control_id: Id of the control topic being read; records under another are ignored. ``None`` takes all.
+    """
+    try:
+        parts = _key(key)
+    except (ValueError, RecursionError) as e:
+        return Decoded(ignored=f"key: {e}")
+    if value is None:
+        return Decoded(key=parts, tombstone=True)
+    try:
+        body = _object(_load(value))
+        if (version := body.get("v")) != PROTOCOL_VERSION:
+            return Decoded(key=parts, ignored=f"version {version!r} is not known")
+        named = body.get("control")
+        if control_id is not None and named is not None and named != control_id:
+            return Decoded(key=parts, ignored=f"control topic {named!r} is not the one being read")
+        return Decoded(key=parts, record=_record(parts, body))
+    except (ValueError, RecursionError) as e:
+        return Decoded(key=parts, ignored=f"value: {e}")
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogatepass")
+
+
+def _load(data: bytes) -> object:
+    loaded: object = json.loads(data.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
+    return loaded
+
+
+def _refuse(what: str) -> Never:
+    msg = f"{what} is not expected here"
+    raise ValueError(msg)
+
+
+def _key(data: bytes | None) -> Key:
+    if data is None:
+        _refuse("an absent key")
+    kind, *rest = _list(_load(data)) or [None]
+    shape = _SHAPES.get(kind) if isinstance(kind, str) else None
+    if shape is None or tuple(type(x) for x in rest) != shape:
+        _refuse(f"{data[:80]!r}")
+    return (_text(kind), *(x for x in rest if isinstance(x, str | int)))
+
+
+def _body(record: Record) -> dict[str, object]:
+    match record:
+        case Plan():
+            return _plan_body(record)
+        case Expired(control_id=control, evidence=evidence):
+            return {"control": control, "evidence": evidence}
+        case Released(control_id=control, epoch=epoch, offset=offset):
+            return {"control": control, "epoch": epoch, "offset": offset}
+        case Left(control_id=control):
+            return {"control": control}
+        case Heartbeat():
+            return _heartbeat_body(record)
+        case Tick():
+            return {"stamp": record.stamp, "boot": record.boot_id, "acked": record.acked}
+        case _:
+            assert_never(record)
+
+
+def _record(key: Key, body: Mapping[str, object]) -> Record:
+    match key:
+        case ("plan", str(group)):
+            return _plan(group, body)
+        case ("expired", str(group), str(name), str(uuid)):
+            evidence, control = _text(body.get("evidence")), _text(body.get("control"))
+            return Expired(group=group, worker=Incarnation(name, uuid), control_id=control, evidence=evidence)
+        case ("released", str(group), str(topic), int(partition), str(name), str(uuid)):
+            return Released(
+                group=group,
+                tp=Tp(topic, partition),
+                worker=Incarnation(name, uuid),
+                control_id=_text(body.get("control")),
+                epoch=_int(body.get("epoch")),
+                offset=_int(body.get("offset")),
+            )
+        case ("left", str(group), str(name), str(uuid)):
+            return Left(group=group, worker=Incarnation(name, uuid), control_id=_text(body.get("control")))
+        case ("heartbeat", str(group), str(name), str(uuid)):
+            return _heartbeat(group, Incarnation(name, uuid), body)
+        case ("tick", str(group), str(incarnation)):
+            stamp, boot = _float(body.get("stamp")), _text(body.get("boot"))
+            return Tick(group=group, incarnation=incarnation, stamp=stamp, boot_id=boot, acked=_maybe_int(body.get("acked")))
+        case _:
+            _refuse(f"{key!r}")
+
+
+def _plan_body(plan: Plan) -> dict[str, object]:
+    """A table of workers, and per topic arrays that refer to it by index and to older epochs by their age in epochs."""
+    now = plan.epoch.number
+    waiting = {w.worker for waits in plan.waits.values() for w in waits}
+    workers = sorted({g.owner for g in plan.grants.values()} | waiting | set(plan.leases_s))
+    index = {w: i for i, w in enumerate(workers)}
+    tps = {*plan.grants, *plan.waits, *plan.starts}
+    topics = []
+    for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
+        mine = sorted(tp for tp in tps if tp.topic_id == topic)
+        granted = [tp for tp in mine if tp in plan.grants]
+        numbers = [tp.partition for tp in granted]
+        waits = [
+            [tp.partition, *(x for w in plan.waits[tp] for x in (index[w.worker], now - w.epoch))]
+            for tp in mine
+            if tp in plan.waits
+        ]
+        topics.append(
+            {
+                "id": topic,
+                "name": plan.topics.get(topic),
+                "partitions": len(numbers) if numbers == list(range(len(numbers))) else numbers,
+                "owners": [index[plan.grants[tp].owner] for tp in granted],
+                "ages": [now - plan.grants[tp].epoch for tp in granted],
+                "waits": waits,
+                "starts": [[tp.partition, plan.starts[tp]] for tp in mine if tp in plan.starts],
+            },
+        )
+    return {
+        "control": plan.epoch.control_id,
+        "epoch": plan.epoch.number,
+        "workers": [[w.name, w.uuid, plan.leases_s.get(w)] for w in workers],
+        "topics": topics,
+        "requested": list(plan.requested),
+        "summary": plan.summary,
+        "at": plan.at,
+    }
+
+
+def _plan(group: str, body: Mapping[str, object]) -> Plan:
+    workers: list[Incarnation] = []
+    leases: dict[Incarnation, float] = {}
+    for row in _list(body.get("workers")):
+        name, uuid, lease = _row(row, 3)
+        workers.append(Incarnation(_text(name), _text(uuid)))
+        if lease is not None:
+            leases[workers[-1]] = _float(lease)
+    now = _int(body.get("epoch"))
+    names: dict[str, str] = {}
+    grants: dict[Tp, Grant] = {}
+    waits: dict[Tp, tuple[Wait, ...]] = {}
+    starts: dict[Tp, int] = {}
+    for entry in _list(body.get("topics")):
+        _read_grants(_object(entry), workers, now, grants)
+        _read_waits(_object(entry), workers, now, waits)
+        _read_starts(_object(entry), names, starts)
+    return Plan(
+        group=group,
+        epoch=Epoch(_text(body.get("control")), now),
+        topics=names,
+        grants=grants,
+        waits=waits,
+        starts=starts,
+        leases_s=leases,
+        requested=tuple(_int(x) for x in _list(body.get("requested"))),
+        summary=_text(body.get("summary")),
+        at=_float(body.get("at")),
+    )
+
+
+def _read_grants(entry: Mapping[str, object], workers: list[Incarnation], now: int, grants: dict[Tp, Grant]) -> None:
+    owners, ages, given = _list(entry.get("owners")), _list(entry.get("ages")), entry.get("partitions")
+    numbers: list[object] = given if isinstance(given, list) else list(range(min(_int(given), len(owners))))
+    if not len(numbers) == len(owners) == len(ages):
+        _refuse("arrays of different length")
+    for number, owner, age in zip(numbers, owners, ages, strict=True):
+        tp = Tp(_text(entry.get("id")), _int(number))
+        grants[tp] = Grant(owner=_worker(workers, owner), epoch=now - _int(age))
+
+
+def _read_waits(entry: Mapping[str, object], workers: list[Incarnation], now: int, waits: dict[Tp, tuple[Wait, ...]]) -> None:
+    for row in _list(entry.get("waits")):
+        number, *pairs = _list(row) or [None]
+        waits[Tp(_text(entry.get("id")), _int(number))] = tuple(
+            Wait(worker=_worker(workers, w), epoch=now - _int(age)) for w, age in zip(pairs[::2], pairs[1::2], strict=True)
+        )
+
+
+def _read_starts(entry: Mapping[str, object], names: dict[str, str], starts: dict[Tp, int]) -> None:
+    topic, name = _text(entry.get("id")), entry.get("name")
+    if name is not None:
+        names[topic] = _text(name)
+    for row in _list(entry.get("starts")):
+        number, start = _row(row, 2)
+        starts[Tp(topic, _int(number))] = _int(start)
+
+
+def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
+    return {
+        "stamp": h.stamp,
+        "boot": h.boot_id,
+        "acked": h.acked,
+        "lease": h.lease_s,
+        "epoch": h.epoch,
+        "phase": str(h.phase),
+        "owned": [[tp.topic_id, tp.partition, e] for tp, e in h.owned.items()],
+        "taken": [[tp.topic_id, tp.partition, e, o] for tp, e, o in h.taken],
+        "instance": h.instance,
+        "records": h.records,
+        "bytes": h.payload_bytes,
+        "busy": h.busy_s,
+        "latency": list(h.latency_buckets),
+        "progress": h.last_progress,
+    }
+
+
+def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> Heartbeat:
+    owned = [_row(x, 3) for x in _list(body.get("owned"))]
+    taken = [_row(x, 4) for x in _list(body.get("taken"))]
+    instance = body.get("instance")
+    return Heartbeat(
+        group=group,
+        worker=worker,
+        stamp=_float(body.get("stamp")),
+        boot_id=_text(body.get("boot")),
+        acked=_maybe_int(body.get("acked")),
+        lease_s=_float(body.get("lease")),
+        epoch=_int(body.get("epoch")),
+        phase=Phase(_text(body.get("phase"))),
+        owned={Tp(_text(t), _int(p)): _int(e) for t, p, e in owned},
+        taken=tuple((Tp(_text(t), _int(p)), _int(e), _int(o)) for t, p, e, o in taken),
+        instance=None if instance is None else _text(instance),
+        records=_int(body.get("records")),
+        payload_bytes=_int(body.get("bytes")),
+        busy_s=_float(body.get("busy")),
+        latency_buckets=tuple(_int(x) for x in _list(body.get("latency"))),
+        last_progress=_float(body.get("progress")),
+    )
+
+
+def _worker(workers: list[Incarnation], index: object) -> Incarnation:
+    if not 0 <= (i := _int(index)) < len(workers):
+        _refuse(f"worker {i}")
+    return workers[i]
+
+
+def _object(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        _refuse(f"{value!r:.80}")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        _refuse(f"{value!r:.80}")
+    return value
+
+
+def _row(value: object, length: int) -> list[object]:
+    if len(row := _list(value)) != length:
+        _refuse(f"{value!r:.80}")
+    return row
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        _refuse(f"{value!r:.80}")
+    return value
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        _refuse(f"{value!r:.80}")
+    return value
+
+
+def _maybe_int(value: object) -> int | None:
+    return None if value is None else _int(value)
+
+
+def _float(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        _refuse(f"{value!r:.80}")
+    return float(value)

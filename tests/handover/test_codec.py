@@ -1,0 +1,160 @@
+"""Every record survives its bytes, and no bytes hurt the reader."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.handover.codec import Decoded, decode, encode, encode_key, key_of, partition_for
+from autoscaler.handover.records import (
+    LATENCY_BOUNDS_S,
+    Epoch,
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Phase,
+    Plan,
+    Record,
+    Released,
+    Tick,
+    Tp,
+    Wait,
+)
+
+NAMES = st.text(min_size=1, max_size=12)
+INTS = st.integers(min_value=0, max_value=2**63 - 1)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INCARNATIONS = st.builds(Incarnation, NAMES, NAMES)
+TPS = st.builds(Tp, st.sampled_from(["tid-a", "tid-b", 'ü/["]']), st.integers(0, 40))
+GRANTS = st.builds(Grant, owner=INCARNATIONS, epoch=INTS)
+WAITS = st.lists(st.builds(Wait, worker=INCARNATIONS, epoch=INTS), min_size=1, max_size=3).map(tuple)
+
+PLANS = st.builds(
+    Plan,
+    group=NAMES,
+    epoch=st.builds(Epoch, NAMES, INTS),
+    topics=st.dictionaries(st.sampled_from(["tid-a", "tid-b", "tid-c"]), NAMES),
+    grants=st.dictionaries(TPS, GRANTS, max_size=12),
+    waits=st.dictionaries(TPS, WAITS, max_size=4),
+    starts=st.dictionaries(TPS, INTS, max_size=4),
+    leases_s=st.dictionaries(INCARNATIONS, FLOATS, max_size=4),
+    requested=st.lists(st.integers(0, 100), max_size=4).map(tuple),
+    summary=st.text(),
+    at=FLOATS,
+)
+HEARTBEATS = st.builds(
+    Heartbeat,
+    group=NAMES,
+    worker=INCARNATIONS,
+    stamp=FLOATS,
+    boot_id=NAMES,
+    acked=st.none() | INTS,
+    lease_s=FLOATS,
+    epoch=INTS,
+    phase=st.sampled_from(Phase),
+    owned=st.dictionaries(TPS, INTS, max_size=6),
+    taken=st.lists(st.tuples(TPS, INTS, INTS), max_size=4).map(tuple),
+    instance=st.none() | NAMES,
+    records=INTS,
+    payload_bytes=INTS,
+    busy_s=FLOATS,
+    latency_buckets=st.lists(INTS, max_size=len(LATENCY_BOUNDS_S) + 1).map(tuple),
+    last_progress=FLOATS,
+)
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    PLANS,
+    HEARTBEATS,
+    st.builds(Expired, group=NAMES, worker=INCARNATIONS, control_id=NAMES, evidence=NAMES),
+    st.builds(Released, group=NAMES, tp=TPS, worker=INCARNATIONS, control_id=NAMES, epoch=INTS, offset=INTS | st.just(-1)),
+    st.builds(Left, group=NAMES, worker=INCARNATIONS, control_id=NAMES),
+    st.builds(Tick, group=NAMES, incarnation=NAMES, stamp=FLOATS, boot_id=NAMES, acked=st.none() | INTS),
+)
+
+
+@given(RECORDS)
+def test_a_record_survives_its_bytes(record: Record) -> None:
+    key, value = encode(record)
+    assert decode(key, value) == Decoded(key=key_of(record), record=record)
+
+
+@given(RECORDS)
+def test_a_tombstone_names_the_key_it_deletes(record: Record) -> None:
+    assert decode(encode_key(key_of(record)), None) == Decoded(key=key_of(record), tombstone=True)
+
+
+@given(RECORDS, RECORDS)
+def test_two_keys_are_equal_only_if_their_bytes_are(a: Record, b: Record) -> None:
+    assert (key_of(a) == key_of(b)) == (encode(a)[0] == encode(b)[0])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=5), x, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=60))
+def test_random_bytes_are_ignored_with_a_reason(key: bytes | None, value: bytes | None) -> None:
+    said = decode(key, value)
+    assert said.record is None
+    assert said.ignored
+
+
+@given(RECORDS, st.data())
+def test_a_record_with_one_field_replaced_is_read_or_ignored_but_never_raises(record: Record, data: st.DataObject) -> None:
+    key, value = encode(record)
+    body = json.loads(value)
+    body[data.draw(st.sampled_from(sorted(body)))] = data.draw(JSON)
+    said = decode(key, json.dumps(body).encode())
+    assert (said.record is None) == bool(said.ignored)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        pytest.param(None, b"{}", "key", id="no key"),
+        pytest.param(b'["plans","g"]', b'{"v":1}', "key", id="a kind that is not ours"),
+        pytest.param(b'["left","g","w"]', b'{"v":1,"control":"c"}', "key", id="a key that is too short"),
+        pytest.param(b'["released","g","t",true,"w","u"]', b'{"v":1}', "key", id="a truth value is no partition"),
+        pytest.param(b'["left","g","w","u"]', b'{"v":2,"control":"c"}', "version 2", id="a later version"),
+        pytest.param(b'["left","g","w","u"]', b'{"control":"c"}', "version None", id="no version"),
+        pytest.param(b'["left","g","w","u"]', b'{"v":1,"control":"old"}', "control topic 'old'", id="another control topic"),
+        pytest.param(b'["left","g","w","u"]', b"[1]", "value", id="a value that is no object"),
+        pytest.param(b'["left","g","w","u"]', b'{"v":1', "value", id="a torn value"),
+        pytest.param(b'["left","g","w","u"]', b"[" * 200_000, "value", id="nesting without end"),
+        pytest.param(b'["tick","g","i"]', b'{"v":1,"stamp":NaN,"boot":"b","acked":1}', "value", id="not a number"),
+    ],
+)
+def test_what_cannot_be_read_is_ignored_with_the_reason(key: bytes | None, value: bytes, reason: str) -> None:
+    said = decode(key, value, control_id="c")
+    assert said.record is None
+    assert reason in said.ignored
+
+
+def test_a_plan_of_two_thousand_partitions_stays_below_100_kilobytes() -> None:
+    workers = [Incarnation(f"consumer-{i}", f"{i:032x}") for i in range(200)]
+    tps = [Tp(f"topic-id-{t:012d}", p) for t in range(10) for p in range(200)]
+    plan = Plan(
+        group="orders",
+        epoch=Epoch("control-id", 123_456),
+        topics={tp.topic_id: f"name-{tp.topic_id}" for tp in tps},
+        grants={tp: Grant(owner=workers[i % 200], epoch=123_000 + i) for i, tp in enumerate(tps)},
+        waits={tp: (Wait(worker=workers[i % 199], epoch=123_456),) for i, tp in enumerate(tps)},
+        starts={tp: 1_000_000_000 + i for i, tp in enumerate(tps)},
+        leases_s=dict.fromkeys(workers, 30.0),
+        requested=tuple(range(200)),
+        summary="",
+        at=1.7e9,
+    )
+    key, value = encode(plan)
+    assert len(value) < 100_000
+    assert decode(key, value).record == plan
+
+
+def test_a_group_lives_in_the_same_partition_in_every_process_and_groups_spread() -> None:
+    assert [partition_for(g, 8) for g in ("orders", "payments", "")] == [4, 0, 4]
+    assert {partition_for(f"group-{i}", 8) for i in range(200)} == set(range(8))
