@@ -1,0 +1,492 @@
+"""A worker's side of the handover: which partitions it may touch, when it lets go of one, when its lease is over.
+
+``step(state, event, now)`` returns the next state and what is to be done. It reads no clock and sends nothing: ``worker/`` executes
+the effects and feeds back what became of them. ``now`` is the worker's own lease clock in seconds; no other machine's time is
+ever compared with it. The rules' numbers are those of ``docs/handover.md``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, assert_never
+
+from autoscaler.handover.codec import Key
+from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
+
+HEARTBEATS_PER_LEASE = 10
+_TAKEN_KEPT = 4  # heartbeats that repeat a take, so that a controller that starts anew still sees it
+_HELD_BACK_S = 1.0  # until a failed offset read is asked again
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What the application has done since the process started; goes into heartbeats as it stands."""
+
+    records: int = 0
+    payload_bytes: int = 0
+    busy_s: float = 0.0
+    latency_buckets: tuple[int, ...] = ()
+    last_progress: float = 0.0
+
+
+# --- events: what has happened ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elapsed:
+    """Time has passed; ``busy_since`` is when the application got the batch that it has not returned from."""
+
+    totals: Totals = Totals()
+    busy_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAcked:
+    """The log has the heartbeat of this stamp, at this offset."""
+
+    stamp: float
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatFailed:
+    """The heartbeat of this stamp will not be tried again."""
+
+    stamp: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """Committed records and deleted keys of this group, in the log's order."""
+
+    records: tuple[Plan | Expired | Released | Left | Key, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The control log has been read up to the present and the consumer is warm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsRead:
+    """Answers to ``ReadOffsets``: (partition, epoch asked with, committed offset or ``None`` if nothing is committed)."""
+
+    offsets: tuple[tuple[Tp, int, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsUnread:
+    """``ReadOffsets`` failed for these (partition, epoch asked with)."""
+
+    asked: tuple[tuple[Tp, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """Nothing of these partitions is in flight and everything processed is committed: (partition, committed offset or -1)."""
+
+    offsets: tuple[tuple[Tp, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseLost:
+    """A ``released`` that was sent is not in the log and will not be tried again."""
+
+    tp: Tp
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """The application is told to end: release everything."""
+
+
+Event = Elapsed | HeartbeatAcked | HeartbeatFailed | LogRead | Ready | OffsetsRead | OffsetsUnread | Drained | ReleaseLost | Leave
+
+
+# --- effects: what is to be done ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendHeartbeat:
+    """Append to the heartbeat log; answer with ``HeartbeatAcked`` or ``HeartbeatFailed``."""
+
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendReleased:
+    """Append to the control log; ownership has ended."""
+
+    released: Released
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendLeft:
+    """Append to the control log; the last thing that this incarnation does."""
+
+    left: Left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopFetching:
+    """Stop these partitions only, finish what is in flight, commit synchronously, then answer with ``Drained``."""
+
+    tps: tuple[Tp, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOffsets:
+    """Read the committed offset of each (partition, epoch); answer with ``OffsetsRead`` or ``OffsetsUnread``."""
+
+    asked: tuple[tuple[Tp, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """One partition to fetch from ``offset``; ``unclaimed`` offsets are committed before the first batch (rule 5)."""
+
+    tp: Tp
+    epoch: int
+    offset: int
+    unclaimed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Fetch these partitions in addition to those held."""
+
+    takings: tuple[Taking, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lapse:
+    """The lease is over, for ever: deliver, commit and release nothing more under this incarnation."""
+
+    why: str
+
+
+Effect = SendHeartbeat | SendReleased | SendLeft | StopFetching | ReadOffsets | Start | Lapse
+Step = tuple["WorkerState", tuple[Effect, ...]]
+
+
+# --- state --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """One incarnation.
+
+    Attributes:
+        first_sent: Stamp of the first heartbeat sent. acked_stamp, acked_offset: of the last one acknowledged.
+        in_flight: Stamp of the heartbeat that is neither acknowledged nor failed; there is at most one.
+        due: When the next heartbeat is to be sent.
+        wanted: Granting epoch of every partition that the newest plan gives to this incarnation.
+        asked: Highest epoch at which the newest plan's waits name this incarnation, by partition.
+        released: Epoch of the latest release of (partition, worker). over: incarnations that have expired or left.
+        active: Granting epoch of the partitions being fetched.
+        reading: Granting epoch of the partitions whose committed offset has been asked for.
+        draining: Granting epoch of the partitions still owned of which nothing new is fetched.
+        kept: Granting epoch of the partitions still owned although not fetched: given back before their release was sent.
+        answered: Epoch of the last release sent, by partition.
+        stalled: Partitions whose start is not known or not readable, and when to ask again.
+        taken: Recent takes and how many heartbeats still name each.
+    """
+
+    group: str
+    me: Incarnation
+    control_id: str
+    lease_s: float
+    boot_id: str = ""
+    instance: str | None = None
+    max_batch_s: float = 300.0
+    first_sent: float | None = None
+    acked_stamp: float | None = None
+    acked_offset: int | None = None
+    in_flight: float | None = None
+    due: float = float("-inf")
+    lapsed: bool = False
+    ready: bool = False
+    leaving: bool = False
+    left: bool = False
+    totals: Totals = Totals()
+    busy_since: float | None = None
+    plan: Plan | None = None
+    wanted: Mapping[Tp, int] = field(default_factory=dict)
+    asked: Mapping[Tp, int] = field(default_factory=dict)
+    released: Mapping[tuple[Tp, Incarnation], int] = field(default_factory=dict)
+    over: frozenset[Incarnation] = frozenset()
+    active: Mapping[Tp, int] = field(default_factory=dict)
+    reading: Mapping[Tp, int] = field(default_factory=dict)
+    draining: Mapping[Tp, int] = field(default_factory=dict)
+    kept: Mapping[Tp, int] = field(default_factory=dict)
+    answered: Mapping[Tp, int] = field(default_factory=dict)
+    stalled: Mapping[Tp, float] = field(default_factory=dict)
+    taken: tuple[tuple[Tp, int, int, int], ...] = ()
+
+    @property
+    def valid_until(self) -> float:
+        """Return until when it may deliver, commit and release; minus infinity before the first acknowledgement (rule 6)."""
+        if self.lapsed or self.left or self.acked_stamp is None:
+            return float("-inf")
+        return self.acked_stamp + self.lease_s
+
+    @property
+    def epoch(self) -> int:
+        """Return the number of the newest plan read; 0 before the first."""
+        return 0 if self.plan is None else self.plan.epoch.number
+
+
+def step(state: WorkerState, event: Event, now: float) -> Step:
+    """Take one event at the worker's own time ``now`` (seconds) and return the next state and the effects, in order."""
+    if state.lapsed or state.left:
+        return state, ()
+    if _overdue(state, now):
+        return _lapse(state, "no acknowledged heartbeat within the lease")
+    match event:
+        case Elapsed(totals=totals, busy_since=busy_since):
+            state = replace(state, totals=totals, busy_since=busy_since)
+            return _settle(state, now) if state.stalled else _beat(state, now, ())
+        case HeartbeatAcked(stamp=stamp, offset=offset):
+            return _settle(_acknowledge(state, stamp, offset), now)
+        case HeartbeatFailed(stamp=stamp):
+            return _beat(replace(state, in_flight=None, due=now) if state.in_flight == stamp else state, now, ())
+        case LogRead(records=records):
+            return _read(state, records, now)
+        case Ready():
+            return _settle(replace(state, ready=True, due=now), now)
+        case OffsetsRead(offsets=offsets):
+            return _start(state, offsets, now)
+        case OffsetsUnread(asked=asked):
+            mine = {tp for tp, epoch in asked if state.reading.get(tp) == epoch}
+            later = dict.fromkeys(mine, now + _HELD_BACK_S)
+            return _settle(replace(state, reading=_without(state.reading, mine), stalled={**state.stalled, **later}), now)
+        case Drained(offsets=offsets):
+            return _release(state, offsets, now)
+        case ReleaseLost(tp=tp, epoch=epoch):
+            again = {tp} if state.answered.get(tp) == epoch else set()
+            return _settle(replace(state, answered=_without(state.answered, again)), now)
+        case Leave():
+            return _settle(replace(state, leaving=True, wanted={}, stalled={}, due=now), now)
+        case _:
+            assert_never(event)
+
+
+def _overdue(state: WorkerState, now: float) -> bool:
+    since = state.first_sent if state.acked_stamp is None else state.acked_stamp
+    return since is not None and now >= since + state.lease_s
+
+
+def _lapse(state: WorkerState, why: str) -> Step:
+    nothing: dict[Tp, int] = {}
+    state = replace(state, lapsed=True, active=nothing, reading=nothing, draining=nothing, kept=nothing)
+    return state, (Lapse(why=why),)
+
+
+def _acknowledge(state: WorkerState, stamp: float, offset: int) -> WorkerState:
+    """Count the lease from when the heartbeat was stamped, not from when its acknowledgement came."""
+    newest = stamp if state.acked_stamp is None else max(stamp, state.acked_stamp)
+    highest = offset if state.acked_offset is None else max(offset, state.acked_offset)
+    in_flight = None if state.in_flight == stamp else state.in_flight
+    return replace(state, acked_stamp=newest, acked_offset=highest, in_flight=in_flight)
+
+
+def _read(state: WorkerState, records: Iterable[Plan | Expired | Released | Left | Key], now: float) -> Step:
+    plan, released, over = state.plan, dict(state.released), set(state.over)
+    for record in records:
+        match record:
+            case Plan():
+                if plan is None or record.epoch.number > plan.epoch.number:
+                    plan = record
+            case Released(tp=tp, worker=worker, epoch=epoch):
+                released[tp, worker] = max(epoch, released.get((tp, worker), epoch))
+            case Expired(worker=worker) | Left(worker=worker):
+                over.add(worker)
+            case ("released", _, str(topic), int(partition), str(name), str(uuid)):
+                released.pop((Tp(topic, partition), Incarnation(name, uuid)), None)
+            case ("expired" | "left", _, str(name), str(uuid)):
+                over.discard(Incarnation(name, uuid))
+            case _:
+                pass  # other deleted keys say nothing to a worker
+    state = replace(state, released=released, over=frozenset(over))
+    if state.me in over:
+        return _lapse(state, "the control log says that it is over")
+    if plan is not None and plan is not state.plan:
+        state = _adopt(state, plan, now)
+    return _settle(state, now)
+
+
+def _adopt(state: WorkerState, plan: Plan, now: float) -> WorkerState:
+    """Note what the newest plan wants of this incarnation; a partition that stays keeps running under its new epoch."""
+    wanted = {tp: g.epoch for tp, g in plan.grants.items() if g.owner == state.me and not state.leaving}
+    asked = {tp: max(mine) for tp, waits in plan.waits.items() if (mine := [w.epoch for w in waits if w.worker == state.me])}
+    active = {tp: wanted.get(tp, epoch) for tp, epoch in state.active.items()}
+    due = now if active != state.active else state.due
+    return replace(state, plan=plan, wanted=wanted, asked=asked, active=active, stalled={}, due=due)
+
+
+def _settle(state: WorkerState, now: float) -> Step:
+    """Compare what is held with what is wanted, and do what closes the gap; nothing twice."""
+    effects: list[Effect] = []
+    if state.acked_stamp is not None:
+        state = _stop(state, effects)
+        state = _answer(state, effects)
+        state = _gain(state, now, effects)
+    if state.leaving and not (state.active or state.draining):
+        done = SendLeft(left=Left(group=state.group, worker=state.me, control_id=state.control_id))
+        return replace(state, left=True), (*effects, done)
+    return _beat(state, now, tuple(effects))
+
+
+def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
+    """Rule 3: give up what is not wanted any more; an offset read for a partition that is not wanted any more is forgotten."""
+    lost = sorted(tp for tp in state.active if tp not in state.wanted)
+    reading = {tp: epoch for tp, epoch in state.reading.items() if state.wanted.get(tp) == epoch}
+    if lost:
+        effects.append(StopFetching(tps=tuple(lost)))
+    dropped = sorted(tp for tp in state.kept if tp not in state.wanted)
+    effects.extend(_released(state, tp, -1) for tp in dropped)
+    return replace(
+        state,
+        active=_without(state.active, lost),
+        reading=reading,
+        draining={**state.draining, **{tp: state.active[tp] for tp in lost}},
+        kept=_without(state.kept, dropped),
+        answered={**state.answered, **dict.fromkeys(dropped, state.epoch)},
+    )
+
+
+def _answer(state: WorkerState, effects: list[Effect]) -> WorkerState:
+    """Rule 3: tell whoever waits for a partition that this incarnation has nothing to do with (any more)."""
+    owed = [
+        tp
+        for tp, epoch in sorted(state.asked.items())
+        if state.answered.get(tp, -1) < epoch and not (tp in state.active or tp in state.draining or tp in state.wanted)
+    ]
+    effects.extend(_released(state, tp, -1) for tp in owed)
+    return replace(state, answered={**state.answered, **dict.fromkeys(owed, state.epoch)}) if owed else state
+
+
+def _gain(state: WorkerState, now: float, effects: list[Effect]) -> WorkerState:
+    """Rule 4: ask for the committed offset of whatever is wanted and free."""
+    asked = tuple(
+        (tp, epoch)
+        for tp, epoch in sorted(state.wanted.items())
+        if not (tp in state.active or tp in state.reading or tp in state.draining)
+        and state.stalled.get(tp, now) <= now
+        and _free(state, tp)
+    )
+    if not asked:
+        return state
+    effects.append(ReadOffsets(asked=asked))
+    stalled = _without(state.stalled, [tp for tp, _ in asked])
+    return replace(state, reading={**state.reading, **dict(asked)}, stalled=stalled)
+
+
+def _free(state: WorkerState, tp: Tp) -> bool:
+    """Return whether nobody else can own the partition: every wait is over, or it was never let go."""
+    if tp in state.kept:
+        return True
+    waits = state.plan.waits.get(tp, ()) if state.plan else ()
+    return all(w.worker in state.over or state.released.get((tp, w.worker), -1) >= w.epoch for w in waits)
+
+
+def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], now: float) -> Step:
+    """Rule 4: the offset has arrived; look again at the newest plan, the waits and whether it is leaving, then start."""
+    if state.plan is None:
+        return _settle(state, now)
+    takings: list[Taking] = []
+    done: set[Tp] = set()
+    stalled = dict(state.stalled)
+    for tp, epoch, committed in offsets:
+        if state.reading.get(tp) != epoch or tp in done:
+            continue
+        done.add(tp)
+        offset = state.plan.starts.get(tp) if committed is None else committed
+        if offset is None:
+            stalled[tp] = now + _HELD_BACK_S
+        elif state.wanted.get(tp) == epoch and _free(state, tp):
+            takings.append(Taking(tp=tp, epoch=epoch, offset=offset, unclaimed=committed is None))
+    started = {t.tp: t.epoch for t in takings}
+    state = replace(
+        state,
+        reading=_without(state.reading, done),
+        stalled=stalled,
+        active={**state.active, **started},
+        kept=_without(state.kept, started),
+        taken=(*state.taken, *((t.tp, t.epoch, t.offset, _TAKEN_KEPT) for t in takings)),
+        due=now if takings else state.due,
+    )
+    state, effects = _settle(state, now)
+    return state, (Start(takings=tuple(takings)), *effects) if takings else effects
+
+
+def _release(state: WorkerState, offsets: Iterable[tuple[Tp, int]], now: float) -> Step:
+    """Rule 3: drained partitions are released, unless the newest plan has given them back (then they were never let go)."""
+    drained = {tp: offset for tp, offset in offsets if tp in state.draining}
+    back = {tp: state.draining[tp] for tp in drained if tp in state.wanted}
+    gone = sorted(tp for tp in drained if tp not in back)
+    effects = tuple(_released(state, tp, drained[tp]) for tp in gone)
+    state = replace(
+        state,
+        draining=_without(state.draining, drained),
+        kept={**state.kept, **back},
+        answered={**state.answered, **dict.fromkeys(gone, state.epoch)},
+        due=now,
+    )
+    state, more = _settle(state, now)
+    return state, (*effects, *more)
+
+
+def _released(state: WorkerState, tp: Tp, offset: int) -> SendReleased:
+    what = Released(group=state.group, tp=tp, worker=state.me, control_id=state.control_id, epoch=state.epoch, offset=offset)
+    return SendReleased(released=what)
+
+
+def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
+    """Rule 6: send a heartbeat if one is due and none is in flight; rule 7: none after twice the longest batch."""
+    if now < state.due or state.in_flight is not None or _busy_s(state, now) > 2 * state.max_batch_s:
+        return state, effects
+    heartbeat = Heartbeat(
+        group=state.group,
+        worker=state.me,
+        stamp=now,
+        boot_id=state.boot_id,
+        acked=state.acked_offset,
+        lease_s=state.lease_s,
+        epoch=state.epoch,
+        phase=_phase(state, now),
+        owned={**state.kept, **state.draining, **state.active},
+        taken=tuple((tp, epoch, offset) for tp, epoch, offset, _ in state.taken),
+        instance=state.instance,
+        records=state.totals.records,
+        payload_bytes=state.totals.payload_bytes,
+        busy_s=state.totals.busy_s,
+        latency_buckets=state.totals.latency_buckets,
+        last_progress=state.totals.last_progress,
+    )
+    state = replace(
+        state,
+        first_sent=now if state.first_sent is None else state.first_sent,
+        in_flight=now,
+        due=now + state.lease_s / HEARTBEATS_PER_LEASE,
+        taken=tuple((tp, epoch, offset, times - 1) for tp, epoch, offset, times in state.taken if times > 1),
+    )
+    return state, (*effects, SendHeartbeat(heartbeat=heartbeat))
+
+
+def _busy_s(state: WorkerState, now: float) -> float:
+    return 0.0 if state.busy_since is None else now - state.busy_since
+
+
+def _phase(state: WorkerState, now: float) -> Phase:
+    if state.leaving:
+        return Phase.DRAINING
+    if _busy_s(state, now) > state.max_batch_s:
+        return Phase.STUCK
+    return Phase.ACTIVE if state.ready else Phase.JOINING
+
+
+def _without(mapping: Mapping[Tp, _V], gone: Iterable[Tp]) -> dict[Tp, _V]:
+    drop = frozenset(gone)
+    return {tp: x for tp, x in mapping.items() if tp not in drop}
