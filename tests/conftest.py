@@ -1,0 +1,166 @@
+"""What every test may ask for: real brokers, topics on them, a Spark session; and the rule that nothing is skipped unseen."""
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autoscaler.embedded import jars
+from autoscaler.embedded.broker import Broker, Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips lets pass
+
+MakeTopic = Callable[..., str]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help=f"a skipped test fails, unless its reason begins with '{OPTIONAL}'")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by what a test asks for, so that nobody has to remember to."""
+    needs = {"spark": {"spark"}, "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"}}
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        for mark, fixtures in needs.items():
+            if names & fixtures:
+                item.add_marker(mark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and item.config.getoption("--no-skips"):  # type: ignore[attr-defined]
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)  # type: ignore[attr-defined]
+        if not reason.removeprefix("Skipped: ").startswith(OPTIONAL):
+            report.outcome = "failed"  # type: ignore[attr-defined]
+            report.longrepr = f"skipped although nothing may be: {reason}"  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A whole module that skips itself counts like its tests."""
+    config = _CONFIG[0] if _CONFIG else None
+    if config is None or not report.skipped or not config.getoption("--no-skips"):
+        return
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if not reason.removeprefix("Skipped: ").startswith(OPTIONAL):
+        report.outcome = "failed"
+        report.longrepr = f"skipped although nothing may be: {reason}"
+
+
+_CONFIG: list[pytest.Config] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _CONFIG[:] = [config]
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One node, shared by the whole run: a test leaves it running and keeps to topics and groups of its own."""
+    with Broker(heap_mb=256) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def three_brokers() -> Iterator[Cluster]:
+    """Three nodes, shared by the whole run; who stops one starts it again."""
+    with Cluster(nodes=3, heap_mb=160) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secure_broker() -> Iterator[Broker]:
+    """One node with users ``admin`` and ``limited``; ``connection(user)`` says how to log in, ACLs decide the rest."""
+    with Broker(heap_mb=160, authorizer=True) as node:
+        yield node
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """One node of the test's own, to stop, kill and restart."""
+    with Broker(heap_mb=160) as node:
+        yield node
+
+
+@pytest.fixture
+def make_topic(broker: Broker) -> MakeTopic:
+    """Return ``make(partitions=1, cluster=broker, name=None, **config) -> name``: makes a topic and waits for its leaders.
+
+    Settings are given with underscores: ``make_topic(partitions=4, cleanup_policy="compact")``.
+    """
+
+    def make(partitions: int = 1, *, cluster: Cluster = broker, name: str | None = None, **config: object) -> str:
+        return create_topic(cluster, name or f"topic-{uuid.uuid4().hex[:8]}", partitions, **config)
+
+    return make
+
+
+def create_topic(cluster: Cluster, name: str, partitions: int = 1, **config: object) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415  tests without a broker need no client
+
+    admin = AdminClient({**cluster.connection(), "log_level": 0})
+    settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(cluster.nodes)), config=settings)
+    admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
+    limit = time.monotonic() + 30
+    while True:
+        found = admin.list_topics(name, timeout=10).topics[name].partitions
+        if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
+            return name
+        assert time.monotonic() < limit, f"{name} has leaders for {found} only"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def group() -> str:
+    """Return the name of a consumer group that nobody else uses."""
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """The session that the job would have: conf/spark.conf, Delta on the class path; local, no user interface."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  half a second that only Spark tests should pay
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("tests")
+    place = tmp_path_factory.mktemp("spark")
+    own = {
+        "spark.master": "local[4]",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": jars.class_path(jars.DELTA),
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={place}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for key, value in {**properties(ROOT / "conf" / "spark.conf"), **own}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def properties(file: Path) -> dict[str, str]:
+    """Return the settings of a Spark properties file; empty if it is not there."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    pairs = (line.split(maxsplit=1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return {key: rest[0].strip() for key, *rest in pairs if rest}
