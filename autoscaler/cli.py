@@ -1,0 +1,117 @@
+"""The command line: check a configuration, run the demo, watch a job, check a run, stop local workers.
+
+Composes what lies elsewhere and decides nothing. A subcommand imports what it needs when it runs, so that ``validate``
+answers without loading a client or Spark.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from autoscaler.errors import AutoscalerError, SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.settings import Settings
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 78
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] in (["demo"], ["check"]):  # programs of their own, with their own options
+        return _program(args[0], args[1:])
+    parser = _parser()
+    parsed = parser.parse_args(args)
+    run: Callable[[argparse.Namespace], int] = parsed.run
+    try:
+        return run(parsed)
+    except SettingsError as e:
+        for problem in e.problems:
+            sys.stderr.write(f"{parsed.config}: {problem}\n")
+        return EXIT_SETTINGS
+    except AutoscalerError as e:
+        sys.stderr.write(f"{e}\n")
+        return EXIT_FAILED
+
+
+def _program(name: str, args: Sequence[str]) -> int:
+    if name == "demo":
+        from autoscaler.embedded.demo import main as demo  # noqa: PLC0415  loads the clients
+
+        return demo(args)
+    from autoscaler.embedded.check.__main__ import main as check  # noqa: PLC0415  loads the clients
+
+    return check(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="autoscaler", description="Size Kafka consumer groups and place their partitions.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--config", required=True, help="configuration file; conf/autoscaler.yaml explains every setting")
+        sub.set_defaults(run=run)
+        return sub
+
+    command("validate", _validate, "say everything that is wrong with a configuration, all at once")
+    status = command("status", _status, "watch a running job: consumers, rates, lag, the last decision and its reason")
+    status.add_argument("--group", help="group to watch, if the configuration has several")
+    status.add_argument("--once", action="store_true", help="print what is now and end")
+    workers = commands.add_parser("workers", help="local consumers of the configured groups").add_subparsers(required=True)
+    stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
+    stop.add_argument("--config", required=True, help="configuration file")
+    stop.set_defaults(run=_stop_workers)
+    commands.add_parser("demo", help="run the whole loop on an embedded broker (demo --help)", add_help=False)
+    commands.add_parser("check", help="recompute from the outside what a demo run claims (check --help)", add_help=False)
+    return parser
+
+
+def _validate(args: argparse.Namespace) -> int:
+    settings = _load(args.config)
+    groups = ", ".join(f"{g.group} ({g.mode})" for g in settings.groups)
+    sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}\n")
+    return 0
+
+
+def _load(path: str) -> "Settings":
+    from autoscaler.settings import load  # noqa: PLC0415  a demo or check needs no pydantic
+
+    return load(path)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from autoscaler.status import once, watch  # noqa: PLC0415  only a view needs rich
+
+    settings = _load(args.config)
+    names = [g.group for g in settings.groups]
+    group = args.group or names[0]
+    if group not in names:
+        raise SettingsError((f"groups: no group {group!r}; there are {', '.join(names)}",))
+    file = settings.root / "logs" / "cycles.jsonl"
+    if args.once:
+        return 0 if once(file, group) else EXIT_FAILED
+    watch(file, group)
+    return 0
+
+
+def _stop_workers(args: argparse.Namespace) -> int:
+    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  no other command needs processes
+    from autoscaler.adapters.processes import ProcessPool  # noqa: PLC0415
+
+    settings = _load(args.config)
+    for group in settings.groups:
+        if group.workers is None:
+            continue
+        directory = settings.root / "workers" / group.group
+        pool = ProcessPool(group=group.group, settings=group.workers, directory=directory, environment={}, clock=SystemClock())
+        pool.stop_all()
+        sys.stdout.write(f"{group.group}: no local consumer runs any more\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
