@@ -192,8 +192,10 @@ def _description(bundle: Bundle, excluded: tuple[str, ...]) -> str:
 def _run(command: list[str], log: Path, *, label: str, progress: bool) -> int:
     """Run Ivy with its output in ``log``, counting the jars that arrive."""
     done = 0
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    with (
+        log.open("w", encoding="utf-8") as out,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process,
+    ):
         limit = threading.Timer(_FETCH_TIMEOUT_S, process.kill)
         limit.start()
         try:
@@ -206,7 +208,6 @@ def _run(command: list[str], log: Path, *, label: str, progress: bool) -> int:
         finally:
             limit.cancel()
             process.kill()  # only matters when an exception leaves the loop early
-            process.wait()
             if progress:
                 _say(f"\r  {label}: {done} jars                      \n")
 
