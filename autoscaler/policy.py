@@ -26,9 +26,11 @@ class Policy(BaseModel):
     min_consumers: Annotated[int, Field(ge=1)] = 1
     max_consumers: Annotated[int, Field(ge=1)] = 64
     algorithm: Literal["MWF", "BFD"] = "MWF"
+    tolerance_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.1
     cooldown_s: Annotated[float, Field(ge=0)] = 10.0
     shrink_cooldown_s: Annotated[float, Field(ge=0)] = 60.0
     shrink_stabilisation_s: Annotated[float, Field(ge=0)] = 120.0
+    backlog_s: Annotated[float, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[float, Field(gt=0)] = 30.0
     stale_after_s: Annotated[float, Field(gt=0)] = 10.0
 
@@ -49,6 +51,16 @@ class Policy(BaseModel):
     def usable_bytes_per_s(self) -> float:
         """Return the rate that packing may put on one consumer: capacity times target utilisation."""
         return self.capacity_bytes_per_s * self.target_utilisation
+
+    @property
+    def overload_bytes_per_s(self) -> float:
+        """Return the rate above which a consumer is overloaded: usable plus the tolerance, but never above its capacity."""
+        return min(self.usable_bytes_per_s * (1 + self.tolerance_ratio), self.capacity_bytes_per_s)
+
+    @property
+    def calm_bytes_per_s(self) -> float:
+        """Return the rate that fewer consumers must be able to do with before the group shrinks: usable minus the tolerance."""
+        return self.usable_bytes_per_s * (1 - self.tolerance_ratio)
 
     @property
     def fingerprint(self) -> str:

@@ -1,0 +1,93 @@
+"""How the group gets from what is there to a placement that needs more consumers: first ask for them, then move."""
+
+from collections.abc import Collection, Mapping
+
+from autoscaler.core.cycle import Cycle, Step, names
+from autoscaler.core.size import peak_of_shared, relabel
+from autoscaler.model import Reason, TopicPartition
+from autoscaler.packing import Fitted, fit_count
+
+
+def approach(
+    cycle: Cycle,
+    owner: Mapping[TopicPartition, int],
+    *,
+    reason: Reason,
+    detail: str,
+    limited_by: Reason | None,
+    hot: tuple[TopicPartition, ...],
+) -> Step:
+    """Return the next step towards a placement.
+
+    While a consumer that the placement uses is not there, it is requested and awaited and nothing moves, so that partitions
+    move once. After ``worker_start_timeout_s`` the group goes on with those that are there, if that helps.
+    """
+    present, policy = cycle.present, cycle.policy
+    target = relabel(owner, present.holders, _welcome(cycle))
+    wanted = pad(present.slots | set(target.values()), cycle.floor)
+    missing = sorted(set(target.values()) - present.ready)
+    if cycle.advised or not missing:
+        return Step(reason=reason, detail=detail, limited_by=limited_by, target=target, requested=wanted, hot=hot)
+    since = cycle.history.waiting_since
+    waited = 0.0 if since is None else cycle.now - since
+    late = waited >= policy.worker_start_timeout_s
+    asked = not wanted <= (present.requested or frozenset())
+    said = f"{detail}; consumers {names(missing)} are awaited for {waited:.0f} s of {policy.worker_start_timeout_s:g} s"
+    return Step(
+        reason=reason,
+        detail=f"{said}, and the others go on without them" if late else said,
+        limited_by=limited_by if asked else Reason.NOT_READY,
+        target=_without_the_late(cycle) if late else None,
+        requested=wanted,
+        hot=hot,
+        waiting=True,
+    )
+
+
+def _welcome(cycle: Cycle) -> list[int]:
+    """Return consumers that hold nothing, those that could start at once first."""
+    present = cycle.present
+    idle = present.ready - present.holders
+    asked = (present.requested or frozenset()) - present.holders - idle
+    return [*sorted(idle), *sorted(asked)]
+
+
+def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
+    """Return the best placement on the consumers that are there, if it is worth moving and not too soon."""
+    present, policy = cycle.present, cycle.policy
+    if not present.ready:
+        return None
+    owner = {p: c for p, c in present.owner.items() if c in present.ready}
+    most = min(len(present.ready), policy.max_consumers)
+    fitted = fit_count(cycle.load.rates, policy.usable_bytes_per_s, owner, policy.algorithm, at_least=1, at_most=most)
+    holders = frozenset(owner.values())
+    target = relabel(fitted.plan.owner, holders, sorted(present.ready - holders))
+    return target if not present.owner or (worthwhile(cycle, target) and cooling_s(cycle) is None) else None
+
+
+def worthwhile(cycle: Cycle, owner: Mapping[TopicPartition, int]) -> bool:
+    """Say whether a placement lowers the highest shared load by more than the tolerance."""
+    rates = cycle.load.rates
+    before, after = peak_of_shared(rates, cycle.present.owner), peak_of_shared(rates, owner)
+    return after < before * (1 - cycle.policy.tolerance_ratio)
+
+
+def cooling_s(cycle: Cycle) -> float | None:
+    """Return for how long moves rest if it is too soon for another one, ``None`` if it is not."""
+    last = cycle.history.last_move_at
+    return cycle.now - last if last is not None and cycle.now - last < cycle.policy.cooldown_s else None
+
+
+def limit_of_fit(cycle: Cycle, fitted: Fitted) -> Reason | None:
+    """Return what kept a placement from having as many consumers as its load asks for."""
+    if fitted.wanted > cycle.policy.max_consumers:
+        return Reason.AT_MAXIMUM
+    if fitted.plan.consumers == len(cycle.load.partitions) < cycle.size.demand:
+        return Reason.AT_PARTITION_CEILING
+    return None
+
+
+def pad(slots: Collection[int], count: int) -> frozenset[int]:
+    """Return the consumers, with the lowest free indices added until there are at least ``count``."""
+    free = (c for c in range(len(slots) + count) if c not in slots)
+    return frozenset(slots) | {next(free) for _ in range(count - len(slots))}

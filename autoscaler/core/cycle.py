@@ -1,0 +1,73 @@
+"""What the rules of one cycle share: the inputs as read, and the step that a rule answers with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoscaler.core.history import History
+from autoscaler.core.load import GroupLoad
+from autoscaler.core.present import Present
+from autoscaler.core.size import Size
+from autoscaler.model import Observation, Reason, TopicPartition
+from autoscaler.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """Everything a rule may look at.
+
+    Attributes:
+        advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
+    """
+
+    observation: Observation
+    load: GroupLoad
+    present: Present
+    size: Size
+    history: History
+    policy: Policy
+    now: float
+
+    @property
+    def advised(self) -> bool:
+        """Say whether steps are only shown."""
+        return self.policy.mode == "advise" or self.observation.state is None
+
+    @property
+    def floor(self) -> int:
+        """Return how many consumers stay in any case: the minimum, but not more than there are partitions, and one."""
+        return max(1, min(self.policy.min_consumers, len(self.load.partitions)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A rule's answer.
+
+    Attributes:
+        target: Wanted owner of every partition that can have one; ``None``: as observed.
+        requested: Consumers that should run; ``None``: as requested so far.
+        waiting: Requested consumers are awaited.
+        inert: Not even consumers that hold nothing are ended.
+    """
+
+    reason: Reason
+    detail: str
+    limited_by: Reason | None = None
+    target: Mapping[TopicPartition, int] | None = None
+    requested: frozenset[int] | None = None
+    hot: tuple[TopicPartition, ...] = ()
+    waiting: bool = False
+    inert: bool = False
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Return a rate for people, such as ``1.25 MB/s``."""
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if bytes_per_s >= size:
+            return f"{bytes_per_s / size:.3g} {unit}"
+    return f"{bytes_per_s:.3g} B/s"
+
+
+def names(values: tuple[object, ...] | list[int], most: int = 4) -> str:
+    """Return the first few of many things by name and how many more there are."""
+    shown = ", ".join(str(v) for v in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

@@ -1,0 +1,230 @@
+"""*decide*: one cycle's answer for one group, as a pure function of what was observed, what is remembered, and the policy.
+
+The rules stand in one ordered table; the first that has something to say is the decision. Equal input gives equal output: no
+clock, randomness, logging or I/O, and the order of mappings does not matter.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.diff import steps
+from autoscaler.core.forced import place_added, place_first, replace_lost
+from autoscaler.core.history import History, Intent, moved
+from autoscaler.core.load import read_load
+from autoscaler.core.present import read_present
+from autoscaler.core.size import measure_size
+from autoscaler.core.voluntary import fill_minimum, keep_maximum, relieve, shrink, wait_for_handover
+from autoscaler.model import Decision, Observation, Reason
+from autoscaler.packing import consumer_loads, r_score
+from autoscaler.policy import Policy
+
+__all__ = ["RULES", "History", "decide", "hold"]
+
+_REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING")
+
+
+def decide(observation: Observation, history: History, policy: Policy, now: float) -> tuple[Decision, History]:
+    """Return what to do now and what to remember.
+
+    Args:
+        observation: What the measurement, the control log and the group's membership say.
+        history: What the previous call returned; ``History()`` or ``History.from_plan`` at the start.
+        policy: What the user asks of this group.
+        now: Seconds since the epoch, not before the ``now`` of the previous call.
+    """
+    cycle = _read(observation, history, policy, now)
+    step = next(s for rule in RULES if (s := rule(cycle)) is not None)
+    decision = _answer(cycle, step)
+    return decision, _remember(cycle, step, decision)
+
+
+def hold(observation: Observation, policy: Policy, now: float, reason: Reason, detail: str) -> Decision:
+    """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
+    return _answer(_read(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
+
+
+def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
+    load = read_load(observation.snapshot, policy.stale_after_s)
+    present = read_present(observation, load.partitions)
+    size = measure_size(load, present, policy)
+    if observation.state is not None:
+        history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
+    if load.stale:
+        history = replace(history, recommendations=())
+    elif size.calm is not None and not load.unknown:
+        history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
+    return Cycle(observation=observation, load=load, present=present, size=size, history=history, policy=policy, now=now)
+
+
+def _refuse_foreign(cycle: Cycle) -> Step | None:
+    members = cycle.observation.members
+    if cycle.observation.state is None or members is None or not members.members:
+        return None
+    who = names(tuple(f"{m.client_id} at {m.host}" for m in sorted(members.members, key=lambda m: m.member_id)))
+    detail = f"{len(members.members)} members subscribe with this group's id ({who}): stop them, or set assignment to native"
+    return Step(reason=Reason.PAUSED, detail=detail, inert=True)
+
+
+def _need_members(cycle: Cycle) -> Step | None:
+    if cycle.observation.state is not None:
+        return None
+    members = cycle.observation.members
+    if members is None:
+        return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
+    if members.state.upper() in _REBALANCING:
+        return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
+    return None
+
+
+def _need_partitions(cycle: Cycle) -> Step | None:
+    if cycle.load.partitions:
+        return None
+    why = cycle.observation.snapshot.error or "the measurement lists none yet"
+    return Step(reason=Reason.NOT_READY, detail=f"topics {names(cycle.policy.topics)} have no known partitions: {why}")
+
+
+def _need_rates(cycle: Cycle) -> Step | None:
+    if cycle.load.rates:
+        return None
+    count = len(cycle.load.partitions)
+    return Step(reason=Reason.NOT_READY, detail=f"none of {count} partitions has a rate yet: {_error(cycle)}")
+
+
+def _need_fresh(cycle: Cycle) -> Step | None:
+    stale = cycle.load.stale
+    if not stale:
+        return None
+    detail = (
+        f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were last measured {cycle.load.oldest_s:.0f} s "
+        f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
+    )
+    return Step(reason=Reason.STALE_INPUT, detail=detail)
+
+
+def _error(cycle: Cycle) -> str:
+    errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
+    return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
+
+
+def _end_idle(cycle: Cycle) -> Step | None:
+    present = cycle.present
+    idle = sorted(present.live - present.occupied - (present.requested or frozenset()))
+    if cycle.observation.state is None or not idle:
+        return None
+    return Step(reason=Reason.UNDERUSED, detail=f"consumers {names(idle)} hold nothing and are not requested: they end")
+
+
+def _rest(cycle: Cycle) -> Step:
+    size, usable = cycle.size, cycle.policy.usable_bytes_per_s
+    if size.oversized:
+        first = size.oversized[0]
+        ceiling = len(cycle.present.holders) == len(cycle.load.partitions)
+        detail = (
+            f"{len(size.oversized)} partitions ({names(size.oversized)}) are above the {rate_text(usable)} of one consumer: "
+            f"{first} has {rate_text(cycle.load.rates[first])}, and no number of consumers helps it"
+        )
+        limit = Reason.AT_PARTITION_CEILING if ceiling else None
+        return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, detail=detail, hot=size.oversized[:5])
+    hottest, load = size.hottest
+    detail = (
+        f"{rate_text(cycle.load.total_bytes_per_s)} on {len(cycle.present.live)} consumers, the hottest ({hottest}) with "
+        f"{rate_text(load)} of {rate_text(usable)} usable"
+    )
+    return Step(reason=Reason.WITHIN_TARGET, detail=detail)
+
+
+RULES: tuple[Callable[[Cycle], Step | None], ...] = (
+    _refuse_foreign,
+    _need_members,
+    _need_partitions,
+    replace_lost,
+    place_first,
+    place_added,
+    _need_rates,
+    _need_fresh,
+    wait_for_handover,
+    keep_maximum,
+    relieve,
+    fill_minimum,
+    shrink,
+    _end_idle,
+    _rest,
+)
+
+
+def _answer(cycle: Cycle, step: Step) -> Decision:
+    observation, load, present, size, policy = cycle.observation, cycle.load, cycle.present, cycle.size, cycle.policy
+    step = _unless_oversized(cycle, step)
+    observed = observation.state.owner if observation.state is not None else present.owner
+    target = dict(sorted((observed if step.target is None else step.target).items()))
+    wanted = step.requested if step.requested is not None else present.requested or frozenset()
+    if not step.inert:
+        wanted |= set(target.values())
+    actions = (
+        ()
+        if step.inert
+        else steps(
+            observed if step.target is None else present.owner,
+            target,
+            requested=present.requested or frozenset(),
+            wanted=wanted,
+            removable=present.live - present.occupied if observation.state is not None else frozenset(),
+        )
+    )
+    advised = policy.mode == "advise"
+    return Decision(
+        decision_id=f"{observation.group}/{int(observation.snapshot.sample_ts * 1000)}",
+        group=observation.group,
+        at=cycle.now,
+        mode=policy.mode,
+        reason=step.reason,
+        limited_by=Reason.ADVISORY if advised else step.limited_by,
+        actions=actions,
+        target=target,
+        requested=wanted,
+        consumers_now=len(present.live),
+        consumers=len(wanted),
+        recommended=size.planned.consumers if size.planned else 0,
+        lower_bound=size.lower_bound,
+        r_score=r_score(load.rates, policy.usable_bytes_per_s, present.owner, target),
+        imbalance=size.imbalance,
+        oversized=size.oversized,
+        capacity_bytes_per_s=policy.usable_bytes_per_s,
+        total_bytes_per_s=load.total_bytes_per_s,
+        total_lag_records=load.lag_records,
+        algorithm=policy.algorithm,
+        policy_fingerprint=policy.fingerprint,
+        epoch=present.epoch,
+        detail=f"{step.detail}; {_advice(cycle)}" if advised and size.planned else step.detail,
+        hot=step.hot,
+    )
+
+
+def _unless_oversized(cycle: Cycle, step: Step) -> Step:
+    """Report a partition above capacity rather than a shrinking that is held: it is what the operator can act on."""
+    idle = step.target is None and step.requested is None
+    return _rest(cycle) if idle and step.reason is Reason.UNDERUSED and step.limited_by and cycle.size.oversized else step
+
+
+def _advice(cycle: Cycle) -> str:
+    """Say what a load-aware placement would give, whatever the reason of this cycle."""
+    planned, present, size = cycle.size.planned, cycle.present, cycle.size
+    if planned is None:
+        return ""
+    after = max(consumer_loads(cycle.load.rates, planned.owner).values(), default=0.0)
+    now = f"now {len(present.live)} consumers, the hottest with {rate_text(size.hottest[1])}"
+    return (
+        f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
+        f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"
+    )
+
+
+def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
+    history = cycle.history
+    since = (cycle.now if history.waiting_since is None else history.waiting_since) if step.waiting else None
+    scales = decision.requested != (cycle.present.requested or frozenset())
+    moves = bool(moved(cycle.present.owner, decision.target))
+    acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
+    intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves) if acting and (scales or moves) else None
+    return replace(history, waiting_since=since, intent=intent)

@@ -1,0 +1,32 @@
+"""*diff*: ordered steps from what is observed to what is wanted. Steps that are already taken do not come again."""
+
+from collections.abc import Collection, Mapping
+
+from autoscaler.model import Action, AddWorkers, MovePartition, RemoveWorkers, TopicPartition
+
+
+def steps(
+    owner: Mapping[TopicPartition, int],
+    target: Mapping[TopicPartition, int],
+    *,
+    requested: Collection[int],
+    wanted: Collection[int],
+    removable: Collection[int],
+) -> tuple[Action, ...]:
+    """Return add, then moves by partition, then remove.
+
+    Args:
+        owner: Observed owner of every partition that has a live one.
+        target: Wanted owner.
+        requested: Consumers asked for so far.
+        wanted: Consumers that should run from now on.
+        removable: Live consumers that hold nothing and are owed nothing.
+    """
+    added = tuple(sorted(set(wanted) - set(requested)))
+    moves = tuple(
+        MovePartition(partition=p, source=owner.get(p), target=target[p]) for p in sorted(target) if owner.get(p) != target[p]
+    )
+    removed = tuple(sorted(set(removable) - set(wanted) - set(target.values())))
+    add: tuple[Action, ...] = (AddWorkers(slots=added),) if added else ()
+    remove: tuple[Action, ...] = (RemoveWorkers(slots=removed),) if removed else ()
+    return (*add, *moves, *remove)

@@ -1,0 +1,76 @@
+"""Rules for partitions that nobody holds: the first plan, a lost consumer, partitions added. None of them moves anything else."""
+
+from autoscaler.core.approach import approach, limit_of_fit
+from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.load import assumed_rates
+from autoscaler.model import Reason
+from autoscaler.packing import fit_count, place_unowned
+
+
+def place_first(cycle: Cycle) -> Step | None:
+    """Place everything when nothing is placed yet: ask for the consumers, wait for all of them, then publish."""
+    present, policy = cycle.present, cycle.policy
+    if present.owner or present.orphans or not present.unplaced:
+        return None
+    if not cycle.load.rates:
+        count = len(present.unplaced)
+        return Step(reason=Reason.NOT_READY, detail=f"none of {count} partitions has a rate yet, so nothing can be sized")
+    at_least, at_most = min(cycle.floor, policy.max_consumers), policy.max_consumers
+    fitted = fit_count(cycle.load.rates, policy.usable_bytes_per_s, {}, policy.algorithm, at_least=at_least, at_most=at_most)
+    return approach(
+        cycle,
+        fitted.plan.owner,
+        reason=Reason.PARTITIONS_CHANGED,
+        detail=f"{len(present.unplaced)} partitions with {rate_text(cycle.load.total_bytes_per_s)} have no consumer yet and need "
+        f"{fitted.plan.consumers} of {rate_text(policy.usable_bytes_per_s)} each",
+        limited_by=limit_of_fit(cycle, fitted),
+        hot=(),
+    )
+
+
+def replace_lost(cycle: Cycle) -> Step | None:
+    """Place what a consumer that is gone has left, on those that live; a restarted one is not waited for."""
+    present, policy = cycle.present, cycle.policy
+    if not present.orphans:
+        return None
+    what = f"{len(present.orphans)} partitions ({names(present.orphans)}) lost their consumer"
+    if not present.ready:
+        return Step(
+            reason=Reason.WORKER_LOST,
+            limited_by=Reason.NOT_READY,
+            detail=f"{what} and no other one lives; consumers {names(sorted(present.slots or {0}))} are awaited",
+            requested=present.slots or frozenset({0}),
+            waiting=True,
+        )
+    rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.ready))
+    target = place_unowned(rates, policy.usable_bytes_per_s, present.owner, present.ready)
+    receivers = sorted({target[p] for p in present.orphans})
+    return Step(
+        reason=Reason.WORKER_LOST,
+        detail=f"{what}; consumers {names(receivers)} take them, nothing else moves",
+        target=target,
+        hot=present.orphans[:5],
+    )
+
+
+def place_added(cycle: Cycle) -> Step | None:
+    """Place partitions that appeared since the latest plan; the others stay."""
+    present, policy = cycle.present, cycle.policy
+    if not present.unplaced or not cycle.load.rates:
+        return None
+    what = f"{len(present.unplaced)} partitions ({names(present.unplaced)}) are new"
+    if not present.ready:
+        return Step(
+            reason=Reason.PARTITIONS_CHANGED,
+            limited_by=Reason.NOT_READY,
+            detail=f"{what} and no consumer can take them yet",
+            waiting=True,
+        )
+    target = place_unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.ready)
+    receivers = sorted({target[p] for p in present.unplaced})
+    return Step(
+        reason=Reason.PARTITIONS_CHANGED,
+        detail=f"{what}; consumers {names(receivers)} take them, nothing else moves",
+        target=target,
+        hot=present.unplaced[:5],
+    )

@@ -1,0 +1,70 @@
+"""What one group's decisions remember of earlier cycles: a value that ``decide`` takes and returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autoscaler.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What a decision asked for under an epoch; it counts as done once a later epoch is observed."""
+
+    epoch: int
+    scales: bool
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Memory between cycles. A lost one costs time (windows fill anew), never a wrong step.
+
+    Attributes:
+        recommendations: (time, fewest consumers that would do), oldest first, back to the start of the stabilisation window.
+        last_scale_at: When the number of requested consumers last changed; ``None`` if never.
+        last_move_at: When partitions were last moved from one live consumer to another; ``None`` if never.
+        waiting_since: Since when requested workers are awaited; ``None`` if none are.
+        intent: What was asked for last, until it is seen or replaced.
+    """
+
+    recommendations: tuple[tuple[float, int], ...] = ()
+    last_scale_at: float | None = None
+    last_move_at: float | None = None
+    waiting_since: float | None = None
+    intent: Intent | None = None
+
+    @classmethod
+    def from_plan(cls, plan_at: float | None) -> "History":
+        """Return what is safe to assume after a restart: the latest plan scaled and moved at once."""
+        return cls(last_scale_at=plan_at, last_move_at=plan_at)
+
+    def confirmed(self, epoch: int, at: float) -> "History":
+        """Return the history with an intent that has been published turned into times; ``at`` is when."""
+        if self.intent is None or epoch <= self.intent.epoch:
+            return replace(self, intent=None)
+        return replace(
+            self,
+            last_scale_at=at if self.intent.scales else self.last_scale_at,
+            last_move_at=at if self.intent.moves else self.last_move_at,
+            intent=None,
+        )
+
+    def recommended(self, now: float, consumers: int, window_s: float) -> "History":
+        """Return the history with one more recommendation; the newest one at or before the window's start is kept."""
+        start = now - window_s
+        old = [x for x in self.recommendations if x[0] <= start][-1:]
+        inside = [x for x in self.recommendations if start < x[0] < now]
+        return replace(self, recommendations=(*old, *inside, (now, consumers)))
+
+    def window_full(self, now: float, window_s: float) -> bool:
+        """Say whether recommendations reach back over the whole window."""
+        return bool(self.recommendations) and self.recommendations[0][0] <= now - window_s
+
+    def peak(self) -> int:
+        """Return the highest recommendation remembered; 0 without any."""
+        return max((n for _, n in self.recommendations), default=0)
+
+
+def moved(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:
+    """Return the partitions that go from one consumer to another, ordered."""
+    return tuple(p for p in sorted(after) if p in before and before[p] != after[p])

@@ -1,0 +1,81 @@
+"""*load*: from a snapshot to rates that can be packed, with what is not known kept apart. Unknown is not zero."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLoad:
+    """One group's load, ready for deciding.
+
+    Attributes:
+        rates: Bytes per second of every listed partition: measured, or carried from the last good sample, or the mean of the
+            others where nothing was ever measured. Empty if nothing was measured at all.
+        partitions: Every listed partition, ordered.
+        unmeasured: Partitions without any rate.
+        unknown: Partitions whose rate or lag is not fresh.
+        stale: Partitions whose last good sample is older than the policy allows.
+        oldest_s: Age of the oldest sample; 0 if all are fresh.
+        total_bytes_per_s: Sum of the measured and carried rates, without the assumed ones.
+        lag_records: Sum; ``None`` if any is unknown.
+        lag_s: Of the partition that is furthest behind; ``None`` if no lag is known.
+        furthest_behind: That partition.
+    """
+
+    rates: Mapping[TopicPartition, float]
+    partitions: tuple[TopicPartition, ...]
+    unmeasured: frozenset[TopicPartition]
+    unknown: tuple[TopicPartition, ...]
+    stale: tuple[TopicPartition, ...]
+    oldest_s: float
+    total_bytes_per_s: float
+    lag_records: int | None
+    lag_s: float | None
+    furthest_behind: TopicPartition | None
+
+    @property
+    def measured(self) -> Mapping[TopicPartition, float]:
+        """Return the rates without the assumed ones: a lower bound of what flows."""
+        return {p: r for p, r in self.rates.items() if p not in self.unmeasured}
+
+
+def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
+    """Return the load of a snapshot. A rate that is no number, infinite or negative counts as not measured."""
+    by_partition = {x.partition: x for x in snapshot.loads}
+    partitions = tuple(sorted(by_partition))
+    measured = {p: rate for p in partitions if (rate := _rate(by_partition[p])) is not None}
+    total = math.fsum(measured.values())
+    mean = total / len(measured) if measured else 0.0
+    lags = [(x.lag_s, p) for p, x in by_partition.items() if x.lag_s is not None]
+    worst = max(lags, key=lambda x: (x[0], x[1])) if lags else (None, None)
+    unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
+    return GroupLoad(
+        rates={p: measured.get(p, mean) for p in partitions} if measured else {},
+        partitions=partitions,
+        unmeasured=frozenset(p for p in partitions if p not in measured),
+        unknown=unknown,
+        stale=tuple(p for p in unknown if p in measured and by_partition[p].age_s > stale_after_s),
+        oldest_s=max((by_partition[p].age_s for p in unknown), default=0.0),
+        total_bytes_per_s=total,
+        lag_records=_sum_known([x.lag_records for x in snapshot.loads]),
+        lag_s=worst[0],
+        furthest_behind=worst[1],
+    )
+
+
+def assumed_rates(partitions: Collection[TopicPartition], usable: float, consumers: int) -> dict[TopicPartition, float]:
+    """Return equal rates that just fill the consumers: what to place by when nothing was ever measured and somebody must."""
+    return {p: usable * consumers / len(partitions) for p in sorted(partitions)}
+
+
+def _rate(load: PartitionLoad) -> float | None:
+    rate = load.bytes_per_s
+    return rate if rate is not None and math.isfinite(rate) and rate >= 0 else None
+
+
+def _sum_known(values: list[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if values and len(known) == len(values) else None

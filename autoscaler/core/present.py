@@ -1,0 +1,89 @@
+"""Who is there and holds what, by consumer index: one view of managed and native groups, where every decision starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoscaler.model import GroupMembers, GroupState, Observation, TopicPartition, WorkerPhase
+
+_RECEIVING = (WorkerPhase.JOINING, WorkerPhase.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The observed group.
+
+    Attributes:
+        owner: Consumer of every listed partition that has a live one, planned ones included.
+        orphans: Listed partitions whose consumer is gone.
+        unplaced: Listed partitions that no plan names yet.
+        pending: Listed partitions that their planned consumer has not taken yet.
+        live: Consumers that live.
+        ready: Consumers that live and may be given partitions.
+        occupied: Consumers that must not end: they hold or are owed a partition, listed or not.
+        requested: Consumers asked for; ``None`` before the first plan.
+        epoch: Of the latest plan; 0 without one.
+        plan_at: When the latest plan was published; ``None`` without one.
+    """
+
+    owner: Mapping[TopicPartition, int]
+    orphans: tuple[TopicPartition, ...]
+    unplaced: tuple[TopicPartition, ...]
+    pending: tuple[TopicPartition, ...]
+    live: frozenset[int]
+    ready: frozenset[int]
+    occupied: frozenset[int]
+    requested: frozenset[int] | None
+    epoch: int
+    plan_at: float | None
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """Return the consumers that own a listed partition."""
+        return frozenset(self.owner.values())
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """Return the consumers that are paid for: requested or holding something."""
+        return self.holders | (self.requested or frozenset())
+
+
+def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
+    """Return who is there: from the control log if there is one, or else from the group's members."""
+    if observation.state is not None:
+        return _managed(observation.state, partitions)
+    return _native(observation.members, partitions)
+
+
+def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
+    owner = {p: state.owner[p] for p in partitions if p in state.owner}
+    return Present(
+        owner=owner,
+        orphans=tuple(p for p in partitions if p in state.orphans and p not in owner),
+        unplaced=tuple(p for p in partitions if p not in owner and p not in state.orphans),
+        pending=tuple(p for p in partitions if p in state.pending),
+        live=frozenset(w.slot for w in state.workers if w.slot is not None),
+        ready=frozenset(w.slot for w in state.workers if w.slot is not None and w.phase in _RECEIVING),
+        occupied=frozenset(state.owner.values()) | {w.slot for w in state.workers if w.slot is not None and w.owned},
+        requested=state.requested,
+        epoch=state.epoch,
+        plan_at=state.plan_at,
+    )
+
+
+def _native(members: GroupMembers | None, partitions: tuple[TopicPartition, ...]) -> Present:
+    listed = sorted(members.members, key=lambda m: m.member_id) if members is not None else []
+    holder = {p: index for index, m in reversed(list(enumerate(listed))) for p in m.assigned}
+    everyone = frozenset(range(len(listed)))
+    owner = {p: holder[p] for p in partitions if p in holder}
+    return Present(
+        owner=owner,
+        orphans=(),
+        unplaced=tuple(p for p in partitions if p not in owner),
+        pending=(),
+        live=everyone,
+        ready=everyone,
+        occupied=frozenset(owner.values()),
+        requested=everyone,
+        epoch=0,
+        plan_at=None,
+    )

@@ -1,0 +1,113 @@
+"""*size*: how loaded the present consumers are, and how many would do."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from autoscaler.core.load import GroupLoad
+from autoscaler.core.present import Present
+from autoscaler.model import TopicPartition
+from autoscaler.packing import Assignment, assign, consumer_loads, lower_bound
+from autoscaler.policy import Policy
+
+_HOT = 5  # partitions named in a decision: as many as one reads
+_ROUNDING = 1e-9  # of the limit: a load that equals it is not above it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The figures of one cycle.
+
+    Attributes:
+        loads: Bytes per second of every present consumer, by measured and carried rates.
+        overloaded: Consumers above the limit with more than one partition with traffic, by decreasing load.
+        hot: Partitions with the largest rates on the overloaded consumers.
+        planned: What the algorithm places when nothing bounds it; ``None`` without a measurement.
+        calm: Consumers it takes when a tolerance is kept free on each; ``None`` without a measurement.
+        lower_bound: No placement uses fewer.
+        demand: Consumers that the total rate would fill if partitions could be split.
+        oversized: Partitions above one consumer's usable capacity.
+        imbalance: Hottest consumer's load over the mean; ``None`` without load.
+    """
+
+    loads: Mapping[int, float]
+    overloaded: tuple[int, ...]
+    hot: tuple[TopicPartition, ...]
+    planned: Assignment | None
+    calm: int | None
+    lower_bound: int
+    demand: int
+    oversized: tuple[TopicPartition, ...]
+    imbalance: float | None
+
+    @property
+    def hottest(self) -> tuple[int, float]:
+        """Return the consumer with the highest load, and that load; consumer -1 without consumers."""
+        return max(((c, load) for c, load in self.loads.items()), key=lambda x: (x[1], -x[0]), default=(-1, 0.0))
+
+
+def measure_size(load: GroupLoad, present: Present, policy: Policy) -> Size:
+    """Return the figures of a cycle."""
+    usable = policy.usable_bytes_per_s
+    loads = consumer_loads(load.measured, present.owner, present.live)
+    above = overloaded(load.measured, present.owner, policy.overload_bytes_per_s)
+    order = sorted(above, key=lambda c: (-loads[c], c))
+    hot = sorted((p for p, c in present.owner.items() if c in above), key=lambda p: (-load.measured.get(p, 0.0), p))
+    planned = assign(load.rates, usable, present.owner, policy.algorithm) if load.rates else None
+    calm = assign(load.rates, policy.calm_bytes_per_s, present.owner, policy.algorithm).consumers if load.rates else None
+    return Size(
+        loads=loads,
+        overloaded=tuple(order),
+        hot=tuple(hot[:_HOT]),
+        planned=planned,
+        calm=calm,
+        lower_bound=lower_bound(load.rates.values(), usable),
+        demand=math.ceil(load.total_bytes_per_s / usable * (1 - _ROUNDING)),
+        oversized=planned.oversized if planned else (),
+        imbalance=imbalance(loads),
+    )
+
+
+def overloaded(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], limit: float) -> frozenset[int]:
+    """Return the consumers above a limit that more than one partition with traffic put there: moving one would help."""
+    loads = consumer_loads(rates, owner)
+    return frozenset(
+        c
+        for c, load in loads.items()
+        if load > limit * (1 + _ROUNDING) and sum(1 for p, o in owner.items() if o == c and rates.get(p, 0.0) > 0) > 1
+    )
+
+
+def peak_of_shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int]) -> float:
+    """Return the highest load of a consumer with more than one partition with traffic; 0 if there is none."""
+    busy: dict[int, list[float]] = {}
+    for p, c in owner.items():
+        if rates.get(p, 0.0) > 0:
+            busy.setdefault(c, []).append(rates[p])
+    return max((math.fsum(values) for values in busy.values() if len(values) > 1), default=0.0)
+
+
+def imbalance(loads: Mapping[int, float]) -> float | None:
+    """Return the hottest consumer's load over the mean of all; ``None`` without load."""
+    total = math.fsum(loads.values())
+    return max(loads.values()) * len(loads) / total if total > 0 else None
+
+
+def relabel(
+    owner: Mapping[TopicPartition, int], holders: Collection[int], preferred: Collection[int]
+) -> dict[TopicPartition, int]:
+    """Return the placement with newly opened consumers renamed, so that those who are there already are used first.
+
+    Args:
+        owner: A placement whose consumers that held something before keep their index.
+        holders: Consumers that held something before.
+        preferred: Consumers that hold nothing and are welcome, best first; after them the lowest indices that are free.
+    """
+    opened = sorted(set(owner.values()) - set(holders))
+    taken = set(holders)
+    names: dict[int, int] = {}
+    free = iter([*preferred, *range(len(taken) + len(opened) + len(preferred))])
+    for consumer in opened:
+        names[consumer] = next(c for c in free if c not in taken)
+        taken.add(names[consumer])
+    return {p: names.get(c, c) for p, c in owner.items()}

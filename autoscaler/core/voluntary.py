@@ -1,0 +1,136 @@
+"""Rules that change a group although every partition has a consumer: too much load, too many or too few consumers."""
+
+from dataclasses import replace
+
+from autoscaler.core.approach import approach, cooling_s, limit_of_fit, pad, worthwhile
+from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.guards import Question, first_objection
+from autoscaler.core.size import relabel
+from autoscaler.model import Reason, TopicPartition
+from autoscaler.packing import Fitted, drain, fit_count, r_score
+
+
+def relieve(cycle: Cycle) -> Step | None:
+    """Place anew when a consumer is overloaded and moving a partition can help; consumers never become fewer here."""
+    size, present, policy = cycle.size, cycle.present, cycle.policy
+    if not size.overloaded:
+        return None
+    at_least = min(max(cycle.floor, len(present.slots)), policy.max_consumers)
+    fitted = fit_count(
+        cycle.load.rates,
+        policy.usable_bytes_per_s,
+        present.owner,
+        policy.algorithm,
+        at_least=at_least,
+        at_most=policy.max_consumers,
+    )
+    plan, detail, limit = fitted.plan, _overload_text(cycle, fitted), limit_of_fit(cycle, fitted)
+    hold = Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=detail, hot=size.hot)
+    if fitted.capacity > policy.usable_bytes_per_s and not worthwhile(cycle, plan.owner):
+        said = f"{detail}; with {policy.max_consumers} at most no other placement lowers the highest load by a tenth or more"
+        return replace(hold, limited_by=limit, detail=said.replace("a tenth", f"{policy.tolerance_ratio:.0%}"))
+    rest = cooling_s(cycle)
+    if plan.consumers <= len(present.holders) and rest is not None:
+        said = f"{detail}; partitions moved {rest:.0f} s ago, at the same number they rest {policy.cooldown_s:g} s"
+        return replace(hold, limited_by=Reason.COOLING_DOWN, detail=said)
+    return approach(cycle, plan.owner, reason=hold.reason, detail=detail, limited_by=limit, hot=size.hot)
+
+
+def _overload_text(cycle: Cycle, fitted: Fitted) -> str:
+    size, usable = cycle.size, cycle.policy.usable_bytes_per_s
+    first = size.overloaded[0]
+    others = f" and {len(size.overloaded) - 1} more are" if len(size.overloaded) > 1 else " is"
+    bound = f" ({fitted.wanted} without max_consumers)" if fitted.wanted > cycle.policy.max_consumers else ""
+    return (
+        f"consumer {first} with {rate_text(size.loads[first])}{others} above {rate_text(cycle.policy.overload_bytes_per_s)}; "
+        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}"
+    )
+
+
+def wait_for_handover(cycle: Cycle) -> Step | None:
+    """Let partitions that are changing hands arrive before others move; consumers may be asked for meanwhile."""
+    pending = cycle.present.pending
+    if not pending or cycle.advised:
+        return None
+    said = f"{len(pending)} partitions ({names(pending)}) are changing hands"
+    step = relieve(cycle)
+    if step is None:
+        return Step(reason=Reason.HANDOVER_IN_PROGRESS, detail=said, waiting=cycle.history.waiting_since is not None)
+    return replace(step, target=None, limited_by=Reason.HANDOVER_IN_PROGRESS, detail=f"{step.detail}; {said}")
+
+
+def fill_minimum(cycle: Cycle) -> Step | None:
+    """Spread over as many consumers as are asked for at least."""
+    present, policy, floor = cycle.present, cycle.policy, cycle.floor
+    if len(present.holders) >= floor and len(present.slots) >= floor:
+        return None
+    fitted = fit_count(
+        cycle.load.rates,
+        policy.usable_bytes_per_s,
+        present.owner,
+        policy.algorithm,
+        at_least=min(floor, policy.max_consumers),
+        at_most=policy.max_consumers,
+    )
+    detail = f"min_consumers asks for {floor}, {len(present.holders)} hold partitions and {len(present.slots)} are requested"
+    if fitted.plan.consumers > len(present.holders):
+        return approach(cycle, fitted.plan.owner, reason=Reason.AT_MINIMUM, detail=detail, limited_by=None, hot=())
+    if len(present.slots) < floor:
+        return Step(reason=Reason.AT_MINIMUM, detail=detail, requested=pad(present.slots, floor))
+    return None
+
+
+def keep_maximum(cycle: Cycle) -> Step | None:
+    """Come down to ``max_consumers`` at once when more run, as after the setting was lowered."""
+    count, most = len(cycle.present.slots), cycle.policy.max_consumers
+    if count <= most:
+        return None
+    return _shrink_to(cycle, most, Reason.AT_MAXIMUM, f"{count} consumers are requested and max_consumers is {most}")
+
+
+def shrink(cycle: Cycle) -> Step | None:
+    """Take consumers away when fewer have done for the whole stabilisation window and no guard objects."""
+    present, policy, calm = cycle.present, cycle.policy, cycle.size.calm
+    if calm is None or calm >= len(present.slots):
+        return None
+    detail = (
+        f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {calm} of {len(present.slots)} consumers "
+        f"with {policy.tolerance_ratio:.0%} to spare"
+    )
+    question = Question(
+        load=cycle.load, present=present, history=cycle.history, policy=policy, now=cycle.now, floor=cycle.floor, calm=calm
+    )
+    objection = first_objection(question)
+    if objection is not None:
+        guard, said = objection
+        return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}")
+    return _shrink_to(cycle, max(cycle.history.peak(), cycle.floor), Reason.UNDERUSED, detail)
+
+
+def _shrink_to(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
+    """Keep ``count`` consumers: of emptying the least loaded and placing anew, whichever moves less."""
+    present = cycle.present
+    if leaving := sorted(present.holders - present.ready):
+        return Step(reason=reason, limited_by=Reason.NOT_READY, detail=f"{detail}; consumer {leaving[0]} is about to end")
+    there = present.holders | (present.slots & present.ready)
+    if len(there) <= count:
+        absent = sorted(present.slots - there)
+        kept = frozenset([*there, *absent[: count - len(there)]])
+        return Step(reason=reason, detail=f"{detail}; consumers {names(absent)} never started", requested=kept)
+    target = _fewest_moved(cycle, there, count)
+    used = frozenset(target.values())
+    idle = sorted(there - used, key=lambda c: (c not in present.holders, c))
+    kept = used | set(idle[: max(0, count - len(used))])
+    gone = sorted(present.slots - kept)
+    return Step(reason=reason, detail=f"{detail}; {names(gone)} give up what they hold", target=target, requested=kept)
+
+
+def _fewest_moved(cycle: Cycle, there: frozenset[int], count: int) -> dict[TopicPartition, int]:
+    present, policy, rates = cycle.present, cycle.policy, cycle.load.rates
+    calm = policy.calm_bytes_per_s
+    emptied = drain(rates, calm, present.owner, there, count)
+    fitted = fit_count(rates, calm, present.owner, policy.algorithm, at_least=count, at_most=count)
+    anew = relabel(fitted.plan.owner, present.holders, sorted(there - present.holders))
+    if emptied is None or r_score(rates, calm, present.owner, anew) < r_score(rates, calm, present.owner, emptied):
+        return anew
+    return emptied

@@ -1,0 +1,178 @@
+"""Placements that keep what can be kept: unowned partitions, a bounded number of consumers, fewer consumers. Part of *pack*."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from autoscaler.model import TopicPartition
+from autoscaler.packing.fits import limit_of
+from autoscaler.packing.published import Assignment, assign, assignment, check_loads, decreasing
+
+_STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
+_IDLE_SHARE = 0.01  # of the mean rate: what a silent partition counts for when partitions are to be spread
+
+
+def consumer_loads(
+    loads: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], consumers: Collection[int] = ()
+) -> dict[int, float]:
+    """Return bytes per second of every consumer that holds a partition, and of those named, by index.
+
+    Partitions without a rate count nothing.
+    """
+    rates: dict[int, list[float]] = {c: [] for c in sorted({*consumers, *owner.values()})}
+    for p, consumer in owner.items():
+        rates[consumer].append(loads.get(p, 0.0))
+    return {c: math.fsum(values) for c, values in rates.items()}  # exact sums: the order of the mapping must not matter
+
+
+def place_unowned(
+    loads: Mapping[TopicPartition, float],
+    capacity: float,
+    owner: Mapping[TopicPartition, int],
+    consumers: Collection[int] | None = None,
+) -> dict[TopicPartition, int]:
+    """Place the partitions without an owner; nobody else moves.
+
+    By decreasing rate, best fit over consumers that hold something; if none fits, the lowest free index. Where only certain
+    consumers are there, a free one among them, and if there is none the least loaded of them: better late than nobody.
+
+    Args:
+        loads: Bytes per second of every partition.
+        capacity: Bytes per second that one consumer may be given.
+        owner: Consumer index of the partitions that have one.
+        consumers: The only indices that may receive; ``None`` for any.
+
+    Returns:
+        The owner of every partition in ``loads``.
+
+    Raises:
+        ValueError: A rate or the capacity makes no sense, or ``consumers`` is empty and something must be placed.
+    """
+    check_loads(loads, capacity)
+    placed = {p: owner[p] for p in sorted(loads) if p in owner}
+    rest = decreasing((p for p in loads if p not in owner), loads)
+    if rest and consumers is not None and not consumers:
+        msg = f"no consumer may receive {rest[0]} and {len(rest) - 1} others"
+        raise ValueError(msg)
+    held = consumer_loads(loads, placed)
+    for p in rest:
+        target = _receiver(loads[p], limit_of(capacity), held, consumers)
+        held[target] = held.get(target, 0.0) + loads[p]
+        placed[p] = target
+    return {p: placed[p] for p in sorted(placed)}
+
+
+def _receiver(rate: float, limit: float, held: Mapping[int, float], consumers: Collection[int] | None) -> int:
+    fitting = [c for c in held if held[c] + rate <= limit and (consumers is None or c in consumers)]
+    if fitting:
+        return min(fitting, key=lambda c: (-held[c], c))
+    if consumers is None:
+        return next(c for c in range(len(held) + 1) if c not in held)
+    free = [c for c in consumers if c not in held]
+    return min(free) if free else min(consumers, key=lambda c: (held[c], c))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A placement whose number of consumers was bounded.
+
+    Attributes:
+        plan: Its figures are those of the capacity asked for, not of the scaled one.
+        wanted: Consumers the algorithm takes when nothing bounds it.
+        capacity: Scaled capacity at which the plan came out; above what was asked for if consumers are lacking.
+    """
+
+    plan: Assignment
+    wanted: int
+    capacity: float
+
+    @property
+    def limited(self) -> bool:
+        """Say whether the bounds changed the number of consumers."""
+        return self.plan.consumers != self.wanted
+
+
+def fit_count(
+    loads: Mapping[TopicPartition, float],
+    capacity: float,
+    previous: Mapping[TopicPartition, int],
+    algorithm: str,
+    *,
+    at_least: int,
+    at_most: int,
+) -> Fitted:
+    """Place by the same algorithm so that the number of consumers lies within bounds.
+
+    Too many: the capacity is scaled up, equally for everybody, until few enough come out, found by bisection; so the overload
+    is shared instead of falling on the last consumer. Too few: it is scaled down, so that load is spread. Never more than one
+    consumer per partition. Counts need not be continuous in the capacity: if none gives a count within the bounds, the
+    nearest one below is taken and the caller keeps the remaining consumers idle.
+
+    Raises:
+        ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
+    """
+    if at_most < 1 or at_least > at_most:
+        msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
+        raise ValueError(msg)
+    free = assign(loads, capacity, previous, algorithm)
+    at_least = min(at_least, len(loads))
+    if at_least <= free.consumers <= at_most:
+        return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
+    down = free.consumers < at_least
+    rates = _with_idle_share(loads) if down else loads
+    tried = _bisect(lambda c: assign(rates, c, previous, algorithm), capacity, at_least if down else at_most, down=down)
+    candidates = [(c, p) for c, p in (*tried, (capacity, free)) if p.consumers <= at_most]
+    scaled, best = max(candidates, key=lambda x: x[1].consumers)  # the first of equals
+    return Fitted(plan=assignment(best.owner, loads, capacity, previous, algorithm), wanted=free.consumers, capacity=scaled)
+
+
+def _with_idle_share(loads: Mapping[TopicPartition, float]) -> dict[TopicPartition, float]:
+    mean = math.fsum(loads.values()) / len(loads)
+    return {p: max(rate, _IDLE_SHARE * mean, 1e-6) for p, rate in loads.items()}
+
+
+def _bisect(
+    plan_at: Callable[[float], Assignment], capacity: float, count: int, *, down: bool
+) -> tuple[tuple[float, Assignment], tuple[float, Assignment]]:
+    """Return the two capacities, with their plans, between which the number of consumers crosses ``count``; the met one first."""
+
+    def meets(plan: Assignment) -> bool:
+        return plan.consumers >= count if down else plan.consumers <= count
+
+    step = 0.5 if down else 2.0
+    near, far = (capacity, plan_at(capacity)), (capacity * step, plan_at(capacity * step))
+    while not meets(far[1]):
+        near, far = far, (far[0] * step, plan_at(far[0] * step))
+    for _ in range(_STEPS):
+        middle = math.sqrt(near[0] * far[0])
+        plan = plan_at(middle)
+        near, far = (near, (middle, plan)) if meets(plan) else ((middle, plan), far)
+    return far, near
+
+
+def drain(
+    loads: Mapping[TopicPartition, float],
+    capacity: float,
+    owner: Mapping[TopicPartition, int],
+    consumers: Collection[int],
+    keep: int,
+) -> dict[TopicPartition, int] | None:
+    """Empty the least loaded consumers until ``keep`` are left; only what they held moves.
+
+    Args:
+        loads: Bytes per second of every partition.
+        capacity: Bytes per second that one consumer may be given.
+        owner: Consumer index of every partition.
+        consumers: All present indices, those that hold nothing included.
+        keep: How many stay, at least one.
+
+    Returns:
+        The new owner of every partition, or ``None`` if what must move does not fit on those that stay.
+    """
+    held = consumer_loads(loads, owner, consumers)
+    stay = sorted(held, key=lambda c: (-held[c], c))[:keep]
+    kept = {p: c for p, c in owner.items() if c in stay}
+    placed = place_unowned(loads, capacity, kept, stay)
+    before, after = consumer_loads(loads, kept, stay), consumer_loads(loads, placed, stay)
+    fits = all(after[c] <= max(limit_of(capacity), before[c]) for c in stay)
+    return placed if fits else None
