@@ -1,0 +1,376 @@
+"""The fenced control log of one managed group: implements ``ports.PlanPublisher`` on Kafka.
+
+Executes what ``handover.controller_state`` and ``handover.planning`` say: reads both logs through ``kafka_log``, publishes plans,
+expiries and tombstones in transactions of one transactional id, so that a newer controller's start makes this one's writes fail.
+It takes no decision. Whether it has been fenced is judged by a failing ``commit_transaction`` only.
+
+Times of releases and takings are the broker's (both topics use LogAppendTime). With several brokers the two partitions may have
+different leaders, whose clocks differ: ``HandoverDone.pause_s`` is then off by that difference, and never below zero.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+
+from autoscaler.adapters.control_view import Latencies, active_by_slot, view
+from autoscaler.adapters.kafka_log import Gap, LogReader
+from autoscaler.adapters.kafka_topics import (
+    EARLIEST,
+    LATEST,
+    Connection,
+    TopicFacts,
+    admin_client,
+    client,
+    client_log,
+    describe,
+    ensure_control_topics,
+    retried,
+    translated,
+)
+from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.handover.codec import encode, encode_key, partition_for
+from autoscaler.handover.controller_state import ControllerState
+from autoscaler.handover.expiry import margin_s
+from autoscaler.handover.planning import Intended, next_plan
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Heartbeat, Plan, Tick, Tp
+from autoscaler.model import GroupState
+from autoscaler.ports import Clock, PlanIntent
+
+_TRANSACTION_TIMEOUT_S = 5.0  # an open transaction hides everything behind it
+_CALL_S = 5.0
+_TICK_MAX_S = 1.0
+_STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
+_REOPEN_S = 30.0
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001  the client's name
+
+
+class KafkaControl:
+    """One group's control log; starting one fences its predecessor.
+
+    Args:
+        connection: librdkafka's connection settings, secrets resolved.
+        group: The group's id, which is also its workers' ``group.id``.
+        topics: What the group consumes.
+        reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
+        lease_s: Lease of workers that no heartbeat has told one of, in seconds.
+        replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
+        slot_of: Slot that a worker of a name fills.
+        clock: Time.
+
+    Raises:
+        SettingsError: A topic does not exist or is configured wrongly, or a permission is missing; says what to do.
+        TransientError: The cluster does not answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: Connection,
+        group: str,
+        topics: tuple[str, ...],
+        reset_policy: Literal["earliest", "latest"],
+        lease_s: float,
+        replication_factor: int | None,
+        slot_of: Callable[[str], int | None],
+        clock: Clock,
+    ) -> None:
+        self._connection, self._group, self._topics, self._reset_policy = dict(connection), group, topics, reset_policy
+        self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
+        self._tick_s = min(_TICK_MAX_S, lease_s / 10)
+        self._admin = admin_client(connection)
+        self._log: LogReader | None = None
+        self._producer: Any = None
+        self._state = ControllerState(group, "", lease_s)
+        self._latencies = Latencies()
+        self._ended: frozenset[str] = frozenset()
+        self._committed: set[Tp] = set()  # partitions known to have a committed offset
+        self._control = self._beats = ""  # ids of the two topics
+        self._partition = 0
+        self._barrier = 0  # what must have been read before anything is decided
+        self._fenced = self._unsure = False
+        self._foreign: dict[str, int] = {}  # other controllers' incarnations: offset of the first tick read
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- ports.PlanPublisher ---
+
+    def observe(self) -> GroupState:
+        """Read past the own last commit and everything available, expire who is over, and return the group's state.
+
+        Raises:
+            TransientError: The log cannot be read right now.
+            FencedError: Another controller has taken over.
+        """
+        log = self._catch_up()
+        self._expire(log)
+        completed = self._state.moved()
+        self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
+        return view(self._state, self._slot_of, self._latencies, completed, self._names(log))
+
+    def publish(self, intent: PlanIntent) -> int:
+        """Publish a plan in the fenced transaction and return its epoch number.
+
+        Raises:
+            TransientError: Nothing was published; or the broker went away in between, then the next ``observe`` shows what stands.
+            FencedError: Another controller has taken over; nothing was published.
+        """
+        log = self._catch_up()
+        plan = next_plan(self._state, self._intended(intent, log))
+        try:
+            self._commit([encode(plan)])
+        except TransientError:
+            self._resolve(log)
+            if self._state.plan != plan:
+                raise
+        return plan.epoch.number
+
+    def ended(self, instances: frozenset[str]) -> None:
+        """Tell which process or container instances the platform has seen end (rule 8a)."""
+        self._ended |= instances
+        self._state.ended(instances)
+
+    def last_summary(self) -> str | None:
+        """Return the summary of the latest committed plan, to complete the audit after a restart."""
+        return self._state.plan.summary if self._state.plan else None
+
+    def close(self) -> None:
+        """Release connections; the plan stays."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self._drop_producer()
+
+    # --- start, and starting again ---
+
+    def _open(self) -> LogReader:
+        """Start as rule 1 says: fence the predecessor, then read both logs to the end."""
+        self.close()
+        found = ensure_control_topics(self._admin, lease_s=self._lease_s, replication_factor=self._replication_factor)
+        facts = describe(self._admin, self._topics)
+        if missing := [t for t in self._topics if t not in facts]:
+            raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
+        self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
+        self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
+        if found[HEARTBEAT_TOPIC].partitions != found[CONTROL_TOPIC].partitions:
+            raise SettingsError((f"topics {CONTROL_TOPIC} and {HEARTBEAT_TOPIC} must have equally many partitions",))
+        self._state = ControllerState(self._group, self._control, self._lease_s)
+        self._state.ended(self._ended)
+        self._committed.clear()
+        self._foreign.clear()
+        self._new_producer()
+        log = LogReader(
+            self._connection,
+            group=self._group,
+            partition=self._partition,
+            control_id=self._control,
+            topics=self._topics,
+            tick_s=self._tick_s,
+            clock=self._clock,
+        )
+        log.facts = found | facts
+        log.start()
+        self._log = log
+        self._read_to_end(log)
+        self._fold(log)
+        return log
+
+    def _new_producer(self) -> None:
+        self._drop_producer()
+        self._producer = client(Producer, self._connection, {
+            "transactional.id": f"__autoscaler_control/{self._partition}/{self._group}", "linger.ms": 0, "acks": "all",
+            "transaction.timeout.ms": int(1000 * _TRANSACTION_TIMEOUT_S), "retry.backoff.ms": 20,
+            "message.timeout.ms": int(1000 * _TRANSACTION_TIMEOUT_S),
+        })  # fmt: skip
+        with translated("take over the control log"):
+            self._producer.init_transactions(2 * _CALL_S)
+
+    def _drop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+
+    def _read_to_end(self, log: LogReader) -> None:
+        """Read what was written before now; an open transaction of another group ends within its timeout."""
+        for topic in (CONTROL_TOPIC, HEARTBEAT_TOPIC):
+            log.wait_for(topic, log.end(topic), timeout_s=_TRANSACTION_TIMEOUT_S + 2 * _CALL_S)
+
+    # --- reading ---
+
+    def _catch_up(self) -> LogReader:
+        """Return the log, read past the own last commit, with everything that came folded in."""
+        if self._fenced:
+            raise FencedError(f"another controller has taken over group {self._group}")
+        log = self._log or self._open()
+        if self._unsure:
+            self._resolve(log)
+        self._check_topics(log)
+        self._check_fresh(log)
+        log.wait_for(CONTROL_TOPIC, self._barrier, timeout_s=_CALL_S)
+        self._fold(log)
+        return log
+
+    def _fold(self, log: LogReader) -> None:
+        for entry in log.drain():
+            if isinstance(entry, Gap):
+                self._state.log.started(entry.log_start)
+                continue
+            record = entry.decoded.record
+            if record is None:
+                self._state.forget(entry.decoded.key or ())
+                continue
+            self._state.fold(record, offset=entry.offset, at=entry.at)
+            if isinstance(record, Heartbeat) and record.group == self._group:
+                self._latencies.note(record.worker, entry.at, record.latency_buckets)
+            elif isinstance(record, Tick) and record.group == self._group and record.incarnation != log.incarnation:
+                self._foreign.setdefault(record.incarnation, entry.offset)
+        self._state.log.forget_before(log.log_start)
+
+    def _check_topics(self, log: LogReader) -> None:
+        """Epochs and offsets of a control topic made anew start over, and so must everything that was read."""
+        control, beats = log.facts.get(CONTROL_TOPIC), log.facts.get(HEARTBEAT_TOPIC)
+        if control is None or beats is None or (control.topic_id, beats.topic_id) != (self._control, self._beats):
+            client_log.warning("group %s: the topics of the control log were made anew or deleted: starting over", self._group)
+            self.close()
+            self._open()
+            msg = "the topics of the control log were made anew; started over"
+            raise TransientError(msg)
+
+    def _check_fresh(self, log: LogReader) -> None:
+        seen = log.own_tick_seen
+        silent_s = time.monotonic() - log.opened if seen is None else time.monotonic() - seen
+        if silent_s <= self._tick_s + _STALE_S:
+            return
+        if silent_s > _REOPEN_S and log.failure is None:
+            self.close()  # the cluster answers and this client does not recover: begin again with the next call
+        raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
+
+    # --- writing ---
+
+    def _expire(self, log: LogReader) -> None:
+        """Record who is over, and delete records of those that matter no more (rules 8 and 11)."""
+        over = self._state.to_expire()
+        records: list[tuple[bytes, bytes | None]] = [
+            encode(Expired(group=self._group, worker=worker, control_id=self._control, evidence=evidence))
+            for worker, evidence in sorted(over.items())
+        ]
+        records += [(encode_key(key), None) for key in self._state.forgettable(log.log_start)]
+        if records:
+            self._commit(records)
+            log.wait_for(CONTROL_TOPIC, self._barrier, timeout_s=_CALL_S)
+            self._fold(log)
+
+    def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write records in one transaction and remember what must be read before the next decision.
+
+        Raises:
+            FencedError: Another controller has taken over; nothing was written.
+            TransientError: The next call finds out what became of it, before anything else is written.
+        """
+        offsets: list[int] = []
+        began = time.monotonic()
+        try:
+            self._producer.begin_transaction()
+            for key, value in records:
+                self._producer.produce(
+                    CONTROL_TOPIC, value, key, partition=self._partition,
+                    on_delivery=lambda error, message: offsets.append(-1 if error else message.offset()),
+                )  # fmt: skip
+            self._producer.commit_transaction(_CALL_S)
+        except (KafkaException, BufferError) as e:
+            self._unsure = True
+            error = e.args[0] if e.args and isinstance(e.args[0], KafkaError) else None
+            # The coordinator itself fences a transaction that outlived its timeout: then it may be nobody else.
+            if error is not None and error.code() in _FENCED and time.monotonic() - began < _TRANSACTION_TIMEOUT_S:
+                self._fenced = True
+                raise FencedError(f"another controller has taken over group {self._group}") from e
+            name = error.name() if error is not None else type(e).__name__
+            raise TransientError(f"the transaction on the control log was not completed: {name}") from e
+        self._barrier = max([self._barrier, *(o + 1 for o in offsets)])
+
+    def _resolve(self, log: LogReader) -> None:
+        """Find out what became of an unfinished transaction, by ending it and reading the log.
+
+        Taking the transactional id again would fence a successor, so its ticks are looked for first.
+
+        Raises:
+            FencedError: Another controller has started since this one did.
+            TransientError: The cluster does not answer yet.
+        """
+        log.wait_for(HEARTBEAT_TOPIC, log.end(HEARTBEAT_TOPIC), timeout_s=_CALL_S)
+        self._fold(log)
+        if log.first_tick is not None and any(o > log.first_tick for o in self._foreign.values()):
+            self._fenced = True
+            raise FencedError(f"another controller has taken over group {self._group}")
+        self._new_producer()
+        self._read_to_end(log)
+        self._fold(log)
+        self._unsure = False
+
+    # --- a plan ---
+
+    def _names(self, log: LogReader) -> dict[str, str]:
+        return {f.topic_id: t for t, f in self._facts(log).items()}
+
+    def _facts(self, log: LogReader) -> dict[str, TopicFacts]:
+        return {t: log.facts[t] for t in self._topics if t in log.facts}
+
+    def _intended(self, intent: PlanIntent, log: LogReader) -> Intended:
+        facts = self._facts(log)
+        slots = {
+            Tp(facts[p.topic].topic_id, p.partition): s
+            for p, s in intent.target.items()
+            if p.topic in facts and p.partition < facts[p.topic].partitions
+        }
+        partitions = frozenset(Tp(f.topic_id, n) for f in facts.values() for n in range(f.partitions))
+        active = active_by_slot(self._state, self._slot_of)
+        names = self._names(log)
+        starts = self._starts(partitions, names)
+        if self._state.plan is None and self._committed and not self._state.silence_proven():
+            wait_s = self._lease_s + margin_s(self._lease_s)
+            raise TransientError(
+                f"group {self._group} has committed offsets and the control log knows nobody: "
+                f"the heartbeat log is observed for {wait_s:.1f} s before the first plan"
+            )
+        return Intended(
+            owners={tp: active[s] for tp, s in sorted(slots.items()) if s in active},
+            topics=names,
+            partitions=partitions,
+            starts=starts,
+            requested=tuple(sorted(intent.requested)),
+            summary=intent.summary,
+            at=self._clock.now(),
+        )
+
+    def _starts(self, partitions: frozenset[Tp], names: Mapping[str, str]) -> dict[Tp, int]:
+        """Return a numeric start for each partition that nobody has committed (rule 5)."""
+        asked = sorted(partitions - self._committed)
+        if not asked:
+            return {}
+        by_name = {(names[tp.topic_id], tp.partition): tp for tp in asked}
+        request = ConsumerGroupTopicPartitions(self._group, [TopicPartition(t, p) for t, p in by_name])
+        with translated(f"read committed offsets of group {self._group}"):
+            future = self._admin.list_consumer_group_offsets([request], request_timeout=_CALL_S)[self._group]
+            found = future.result(_CALL_S + 1)
+        for tp in found.topic_partitions:
+            if tp.error is not None:
+                raise TransientError(f"read committed offsets of group {self._group}: {tp.error.name()}")
+        self._committed |= {by_name[tp.topic, tp.partition] for tp in found.topic_partitions if tp.offset >= 0}
+        plan = self._state.plan
+        new = [tp for tp in asked if tp not in self._committed and (plan is None or tp not in plan.starts)]
+        carried = {tp: plan.starts[tp] for tp in asked if plan is not None and tp in plan.starts and tp not in self._committed}
+        return carried | retried(partial(self._resolve_starts, new, names, plan), for_s=_CALL_S)
+
+    def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
+        latest = plan is None and self._reset_policy == "latest"
+        wanted = {TopicPartition(names[tp.topic_id], tp.partition): tp for tp in tps}
+        if not wanted:
+            return {}
+        with translated(f"read the {'end' if latest else 'start'} of the topics of group {self._group}"):
+            futures = self._admin.list_offsets(dict.fromkeys(wanted, LATEST if latest else EARLIEST), request_timeout=_CALL_S)
+            return {wanted[tp]: int(future.result(_CALL_S + 1).offset) for tp, future in futures.items()}

@@ -1,0 +1,260 @@
+"""The background reader of one group's two partitions, and the controller's own tick in the heartbeat log.
+
+One thread reads committed records of the control partition and everything of the heartbeat partition into a queue, says how far
+each has been read, writes a tick every ``tick_s``, and keeps the ids and sizes of topics fresh. It decides nothing:
+``kafka_control`` takes from the queue in its own thread.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.adapters.clock import boot_id
+from autoscaler.adapters.kafka_topics import EARLIEST, LATEST, Connection, TopicFacts, client, client_log, facts_of, retried, translated
+from autoscaler.errors import AutoscalerError, TransientError
+from autoscaler.handover.codec import Decoded, decode, encode
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Tick
+from autoscaler.ports import Clock
+
+_POLL_S = 0.05
+_CALL_S = 5.0
+_LOG_START_EVERY_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of either log, in log order per log."""
+
+    decoded: Decoded
+    offset: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Heartbeats before ``log_start`` may have been missed."""
+
+    log_start: int
+
+
+class LogReader:
+    """Reads both partitions from their start; call ``drain`` for what came, ``wait_for`` to be sure of a point in a log.
+
+    Attributes:
+        incarnation: This controller's uuid, under which it ticks.
+        opened: When (monotonic) it was made.
+        own_tick_seen: When (monotonic) the latest own tick was read back: the proof that writing and reading work.
+        log_start: First offset of the heartbeat log, some seconds old.
+        facts: Topics as last described; those that do not exist are absent.
+        failure: Why topics could not be described lately; ``None`` if they could.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        group: str,
+        partition: int,
+        control_id: str,
+        topics: Sequence[str],
+        tick_s: float,
+        clock: Clock,
+    ) -> None:
+        self.incarnation = str(uuid4())
+        self.opened = time.monotonic()
+        self.own_tick_seen: float | None = None
+        self.first_tick: int | None = None
+        self.log_start = 0
+        self.facts: dict[str, TopicFacts] = {}
+        self.failure: str | None = None
+        self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
+        self._partition, self._topics = partition, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics)
+        self._queue: deque[Entry | Gap] = deque()
+        self._reached = {CONTROL_TOPIC: 0, HEARTBEAT_TOPIC: 0}
+        self._progress = threading.Condition()
+        self._stop = threading.Event()
+        self._in_flight, self._acked, self._boot = False, None, boot_id()
+        self._admin: AdminClient = client(AdminClient, connection, {})
+        self._producer = client(Producer, connection, {
+            "enable.idempotence": True, "acks": "all", "max.in.flight.requests.per.connection": 1, "linger.ms": 0,
+            "message.timeout.ms": 5000,
+        })  # fmt: skip
+        self._consumer = client(Consumer, connection, {
+            "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
+            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.wait.max.ms": 100, "fetch.error.backoff.ms": 10,
+            "reconnect.backoff.max.ms": 1000, "allow.auto.create.topics": False,
+        })  # fmt: skip
+        self._thread = threading.Thread(target=self._run, name=f"control-log-{group}", daemon=True)
+
+    def start(self) -> None:
+        """Begin reading at the start of both logs.
+
+        Raises:
+            TransientError: The start of the heartbeat log cannot be asked for.
+        """
+        self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
+        self._queue.append(Gap(self.log_start))
+        control, beats = TopicPartition(CONTROL_TOPIC, self._partition), TopicPartition(HEARTBEAT_TOPIC, self._partition)
+        control.offset, beats.offset = OFFSET_BEGINNING, self.log_start
+        self._consumer.assign([control, beats])
+        self._reached[HEARTBEAT_TOPIC] = self.log_start
+        self._thread.start()
+
+    def end(self, topic: str, spec: Any = None) -> int:
+        """Return the end of a log (or what ``spec`` asks for), open transactions included.
+
+        Raises:
+            TransientError: The cluster does not answer.
+        """
+        return retried(partial(self._end, topic, spec), for_s=_CALL_S)
+
+    def _end(self, topic: str, spec: Any) -> int:
+        tp = TopicPartition(topic, self._partition)
+        with translated(f"read the offsets of {topic}"):
+            futures = self._admin.list_offsets(
+                {tp: spec or LATEST}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_CALL_S
+            )
+            return int(futures[tp].result(6.0).offset)
+
+    def wait_for(self, topic: str, offset: int, *, timeout_s: float) -> None:
+        """Wait until everything before ``offset`` is in the queue.
+
+        Markers and aborted records have no entry of their own: the position counts, not the records.
+
+        Raises:
+            TransientError: Not reached in time.
+        """
+        with self._progress:
+            if not self._progress.wait_for(lambda: self._reached[topic] >= offset, timeout_s):
+                reached = self._reached[topic]
+                raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s")
+
+    def drain(self) -> list[Entry | Gap]:
+        """Take everything that has been read."""
+        out = []
+        while self._queue:
+            out.append(self._queue.popleft())
+        return out
+
+    def close(self) -> None:
+        """Stop reading and release the connections."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(10.0)
+        self._consumer.close()
+        self._producer.purge()
+        self._producer.flush(1.0)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        tick_at = describe_at = start_at = 0.0
+        described: dict[str, Any] = {}
+        while not self._stop.is_set():
+            self._guarded(self._read)
+            now = time.monotonic()
+            if now >= tick_at and not self._in_flight:
+                tick_at = now + self._tick_s
+                self._guarded(self._tick)
+            self._producer.poll(0)
+            if described and all(f.done() for f in described.values()):
+                self._guarded(partial(self._note_facts, described))
+                described = {}
+            if now >= describe_at and not described:
+                describe_at = now + max(1.0, self._tick_s)
+                described = dict(self._admin.describe_topics(TopicCollection(list(self._topics)), request_timeout=5.0))
+            if now >= start_at and self.own_tick_seen is not None:
+                start_at = now + _LOG_START_EVERY_S
+                self._guarded(self._note_log_start)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Go on after whatever Kafka says: the broker may be away for a while, and ``observe`` notices by the missing ticks."""
+        try:
+            step()
+        except (KafkaException, AutoscalerError, BufferError) as e:
+            client_log.info("control log of group %s: %s", self._group, e)
+            self._stop.wait(_POLL_S)
+
+    def _read(self) -> None:
+        first = self._consumer.poll(_POLL_S)  # consume() alone would wait for a full batch or the whole time
+        messages = [] if first is None else [first, *self._consumer.consume(500, 0)]
+        for message in messages:
+            self._take(message)
+        if messages:
+            tps = [TopicPartition(t, self._partition) for t in self._reached]
+            with self._progress:
+                for tp in self._consumer.position(tps):
+                    self._reached[tp.topic] = max(self._reached[tp.topic], tp.offset)
+                self._progress.notify_all()
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        topic, offset = message.topic(), message.offset()
+        if error is None:
+            control_id = self._control_id if topic == CONTROL_TOPIC else None
+            decoded = decode(message.key(), message.value(), control_id=control_id)
+            if decoded.record is not None or decoded.tombstone:
+                self._queue.append(Entry(decoded, offset, message.timestamp()[1] / 1000))
+            if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
+                self.own_tick_seen = time.monotonic()
+                self.first_tick = offset if self.first_tick is None else self.first_tick
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
+            with self._progress:
+                self._reached[topic] = max(self._reached[topic], offset)
+                self._progress.notify_all()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET and topic == HEARTBEAT_TOPIC:  # noqa: SLF001
+            self._resume_after_gap()
+
+    def _resume_after_gap(self) -> None:
+        self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
+        self._queue.append(Gap(self.log_start))
+        self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
+        self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, self.log_start)])
+
+    def _tick(self) -> None:
+        key, value = encode(Tick(
+            group=self._group, incarnation=self.incarnation, stamp=self._clock.monotonic(), boot_id=self._boot, acked=self._acked,
+        ))  # fmt: skip
+        self._in_flight = True
+        try:
+            self._producer.produce(HEARTBEAT_TOPIC, value, key, partition=self._partition, on_delivery=self._delivered)
+        except BaseException:
+            self._in_flight = False
+            raise
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        self._in_flight = False
+        if error is None:
+            self._acked = message.offset()
+
+    def _note_facts(self, described: dict[str, Any]) -> None:
+        found = {}
+        try:
+            for name, future in described.items():
+                facts = facts_of(name, future, timeout_s=0.1)
+                if facts is not None:
+                    found[name] = facts
+        except AutoscalerError as e:
+            self.failure = str(e)
+            raise
+        self.facts, self.failure = found, None
+
+    def _note_log_start(self) -> None:
+        self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)

@@ -1,0 +1,256 @@
+"""Kafka's topics and errors, as the control log needs them: made, checked, and failures said in words that name what to do.
+
+Used by the other Kafka adapters beside it; knows no plan and no record. Client exceptions end here: what leaves is one of
+``errors.py``, with the cause kept.
+"""
+
+import concurrent.futures
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+
+from autoscaler.errors import SettingsError, TransientError
+from autoscaler.handover.expiry import margin_s
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+
+_T = TypeVar("_T")
+Connection = Mapping[str, str | int | float | bool]
+
+PARTITIONS = 8  # groups share them; a group's records lie in one
+_MAX_REPLICATION = 3
+_HEARTBEAT_RETENTION_S = 600.0  # at least; a lease above two minutes gets more
+_HEARTBEAT_LEASES = 4.0
+_RETRY_PAUSE_S = 0.05
+_DENIED = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001  the client's own name for it
+})  # fmt: skip
+
+_SPEC: Any = OffsetSpec  # its constructors carry no types
+EARLIEST, LATEST = _SPEC.earliest(), _SPEC.latest()
+
+client_log = logging.getLogger("autoscaler.kafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """A topic as the cluster describes it now."""
+
+    topic_id: str
+    partitions: int
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the client's exceptions into ours; ``what`` says what was being done, for the message.
+
+    Raises:
+        SettingsError: The cluster refuses (no permission, wrong credentials): somebody must change something.
+        TransientError: Everything else: the broker is away, moving, or slow.
+    """
+    try:
+        yield
+    except KafkaException as e:
+        error = e.args[0]
+        name = error.name() if isinstance(error, KafkaError) else str(error)
+        if isinstance(error, KafkaError) and error.code() in _DENIED:
+            todo = "give this user the permission, see docs/operations.md"
+            raise SettingsError((f"cluster.connection: {what}: the cluster refuses ({name}); {todo}",)) from e
+        raise TransientError(f"{what}: {name}") from e
+    except (TimeoutError, concurrent.futures.TimeoutError) as e:
+        raise TransientError(f"{what}: no answer in time") from e
+
+
+def retried(call: Callable[[], _T], *, for_s: float) -> _T:
+    """Call until it no longer raises ``TransientError``, at most this long: a topic just made has no leader for a moment."""
+    deadline = time.monotonic() + for_s
+    while True:
+        try:
+            return call()
+        except TransientError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_PAUSE_S)
+
+
+def admin_client(connection: Connection) -> AdminClient:
+    """Return an admin client that logs into ``autoscaler.kafka``.
+
+    Raises:
+        SettingsError: A connection setting is unknown to the client or impossible.
+    """
+    admin: AdminClient = client(AdminClient, connection, {})
+    return admin
+
+
+def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any:
+    """Make a client of this kind; what the connection says is overridden by what the protocol needs.
+
+    Raises:
+        SettingsError: A connection setting is unknown to the client or impossible.
+    """
+    try:
+        return kind({**connection, **more}, logger=client_log)
+    except KafkaException as e:
+        raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
+
+
+def probe(connection: Connection, topics: Sequence[str], *, timeout_s: float = 10.0) -> dict[str, TopicFacts]:
+    """Check that the cluster answers and that the topics exist, before anything is started.
+
+    Raises:
+        SettingsError: Every topic that does not exist or may not be described, and wrong credentials.
+        TransientError: No broker answers; the message names the address.
+    """
+    admin = admin_client(connection)
+    where = connection.get("bootstrap.servers")
+    try:
+        with translated(f"no broker answers at {where}: check cluster.connection.bootstrap.servers, and that the cluster runs"):
+            admin.list_topics(timeout=timeout_s)
+        found = describe(admin, topics, timeout_s=timeout_s)
+    finally:
+        admin.poll(0)
+    missing = tuple(
+        f"topic {t!r} does not exist at {where}: create it, or correct groups.*.topics" for t in topics if t not in found
+    )
+    if missing:
+        raise SettingsError(missing)
+    return found
+
+
+def describe(admin: AdminClient, topics: Sequence[str], *, timeout_s: float = 5.0) -> dict[str, TopicFacts]:
+    """Return id and partition count of those of the topics that exist."""
+    out = {}
+    for name, future in admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s).items():
+        facts = facts_of(name, future, timeout_s=timeout_s)
+        if facts is not None:
+            out[name] = facts
+    return out
+
+
+def facts_of(name: str, future: "concurrent.futures.Future[Any]", *, timeout_s: float) -> TopicFacts | None:
+    """Return what one answer of ``describe_topics`` says, ``None`` if there is no such topic."""
+    with translated(f"describe topic {name!r}"):
+        try:
+            found = future.result(timeout_s)
+        except KafkaException as e:
+            if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise
+    return TopicFacts(topic_id=str(found.topic_id), partitions=len(found.partitions))
+
+
+def ensure_control_topics(
+    admin: AdminClient, *, lease_s: float, replication_factor: int | None, deadline_s: float = 15.0
+) -> dict[str, TopicFacts]:
+    """Create the two topics of the protocol where they are missing, check those that are there, and return both.
+
+    Args:
+        admin: Client to use.
+        lease_s: Heartbeats are kept for at least four leases and margins.
+        replication_factor: ``None`` means 3, or the number of brokers if fewer.
+        deadline_s: A broker that has just started refuses for a while; tried again until then.
+
+    Raises:
+        SettingsError: A topic is configured so that the protocol would not hold, or may not be created; says what to write.
+        TransientError: The cluster did not answer in time.
+    """
+    wanted = {CONTROL_TOPIC: _control_config(), HEARTBEAT_TOPIC: _heartbeat_config(lease_s)}
+
+    def attempt() -> dict[str, TopicFacts]:
+        found = describe(admin, tuple(wanted))
+        if missing := [t for t in wanted if t not in found]:
+            _create(admin, {t: wanted[t] for t in missing}, replication_factor)
+            found = describe(admin, tuple(wanted))
+        _check(admin, lease_s)
+        return found
+
+    return retried(attempt, for_s=deadline_s)
+
+
+def _control_config() -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(1 << 20),  # the broker's least: compaction leaves the active segment alone
+        "segment.ms": "600000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.compaction.lag.ms": "600000",
+        "message.timestamp.type": "LogAppendTime",  # one clock for releases and takings
+    }
+
+
+def _retention_s(lease_s: float) -> float:
+    return _HEARTBEAT_LEASES * (lease_s + margin_s(lease_s))
+
+
+def _heartbeat_config(lease_s: float) -> dict[str, str]:
+    retention_ms = int(1000 * max(_HEARTBEAT_RETENTION_S, _retention_s(lease_s)))
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "segment.ms": str(retention_ms // 4),
+        "segment.bytes": str(16 << 20),
+        "message.timestamp.type": "LogAppendTime",
+    }
+
+
+def _create(admin: AdminClient, wanted: Mapping[str, dict[str, str]], replication_factor: int | None) -> None:
+    with translated("read the list of brokers"):
+        brokers = len(admin.list_topics(timeout=5.0).brokers)
+    factor = replication_factor or min(_MAX_REPLICATION, max(1, brokers))
+    durable = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2" if factor >= _MAX_REPLICATION else "1"}
+    new = [NewTopic(t, num_partitions=PARTITIONS, replication_factor=factor, config=c | durable) for t, c in wanted.items()]
+    for name, future in admin.create_topics(new, operation_timeout=5.0, request_timeout=6.0).items():
+        with translated(f"create topic {name!r}"):
+            try:
+                future.result(7.0)
+            except KafkaException as e:
+                if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+    retried(lambda: _see(admin, tuple(wanted)), for_s=5.0)
+
+
+def _see(admin: AdminClient, names: Sequence[str]) -> None:
+    """Described too early, a new topic is unknown to the broker that is asked."""
+    if len(describe(admin, names)) < len(names):
+        msg = "the topics of the control log were created and are not visible yet"
+        raise TransientError(msg)
+
+
+def _check(admin: AdminClient, lease_s: float) -> None:
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC)]
+    config: dict[str, dict[str, str]] = {}
+    with translated("read the configuration of the control log's topics"):
+        for resource, future in admin.describe_configs(resources, request_timeout=5.0).items():
+            config[resource.name] = {k: str(v.value) for k, v in future.result(6.0).items()}
+    control, heartbeats = config[CONTROL_TOPIC], config[HEARTBEAT_TOPIC]
+    needed_ms = int(1000 * _retention_s(lease_s))
+    problems = [
+        *_must_be(CONTROL_TOPIC, control, "cleanup.policy", "compact"),
+        *_must_be(CONTROL_TOPIC, control, "message.timestamp.type", "LogAppendTime"),
+        *_must_be(HEARTBEAT_TOPIC, heartbeats, "cleanup.policy", "delete"),
+        *_must_be(HEARTBEAT_TOPIC, heartbeats, "message.timestamp.type", "LogAppendTime"),
+    ]
+    if 0 <= int(heartbeats.get("retention.ms", "-1")) < needed_ms:
+        problems.append(_alter(HEARTBEAT_TOPIC, "retention.ms", str(needed_ms), f"too short for a lease of {lease_s:g} s"))
+    if problems:
+        raise SettingsError(tuple(problems))
+
+
+def _must_be(topic: str, config: Mapping[str, str], key: str, value: str) -> tuple[str, ...]:
+    return () if config.get(key) == value else (_alter(topic, key, value, f"it is {config.get(key)!r}"),)
+
+
+def _alter(topic: str, key: str, value: str, why: str) -> str:
+    command = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+    return f"topic {topic}: {key} must be {value} ({why}): {command}"

@@ -1,0 +1,296 @@
+"""The controller's side of the handover: what the two logs say about one group, and the next plan (rules 2, 4, 8, 11 and 12).
+
+``ControllerState`` is fed every record of the group's control partition and heartbeat partition, each with its offset and the
+broker's time, and answers from nothing else: the same records give the same answers, in a restarted controller too. ``next_plan``
+(in ``planning``) builds a plan from it. Pure, standard library only; ``adapters/kafka_control`` reads, publishes and knows slots.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from autoscaler.handover.expiry import HeartbeatLog
+from autoscaler.handover.records import (
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Plan,
+    Record,
+    Released,
+    Tick,
+    Tp,
+    Wait,
+)
+
+BY_PLATFORM = "platform"
+BY_HEARTBEATS = "heartbeats"
+_ENDED_KEPT = 10_000  # instances; each start of a worker adds one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A worker's latest heartbeat, where it lies, and when the broker took the first one of this incarnation."""
+
+    heartbeat: Heartbeat
+    offset: int
+    at: float
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A partition that has arrived at its planned owner.
+
+    Attributes:
+        source: Who had it planned before; ``None`` for a first owner.
+        released_at: Broker's time of its release; ``None`` where nobody released.
+        taken_at: Broker's time of the new owner's first heartbeat that names it.
+        offset: Where the new owner began; -1 if unknown.
+    """
+
+    tp: Tp
+    topic: str
+    epoch: int
+    source: Incarnation | None
+    owner: Incarnation
+    released_at: float | None
+    taken_at: float
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Release:
+    epoch: int
+    offset: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """An incarnation's first heartbeat that names a partition under an epoch; ``seen`` if the taking itself was witnessed."""
+
+    epoch: int
+    at: float
+    offset: int
+    seen: bool
+
+
+@dataclass(slots=True)
+class ControllerState:
+    """One group as its logs say; records of other groups and of another control topic are ignored.
+
+    Attributes:
+        plan: The latest committed plan of this control topic.
+        over: Who is expired (and by what evidence) or has left.
+        log: The heartbeat log as evidence of time passed.
+    """
+
+    group: str
+    control_id: str
+    lease_s: float
+    plan: Plan | None = None
+    over: dict[Incarnation, str] = field(default_factory=dict)
+    beats: dict[Incarnation, Beat] = field(default_factory=dict)
+    log: HeartbeatLog = field(init=False)
+    _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
+    _held: dict[Incarnation, dict[Tp, _Held]] = field(default_factory=dict)
+    _sources: dict[Tp, tuple[int, Incarnation | None]] = field(default_factory=dict)  # granting epoch, planned owner before
+    _reported: dict[Tp, int] = field(default_factory=dict)
+    _ended: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty heartbeat log."""
+        self.log = HeartbeatLog(self.lease_s)
+
+    # --- folding ---
+
+    def fold(self, record: Record, *, offset: int, at: float) -> None:
+        """Take one record, in log order; ``at`` is the broker's time in seconds."""
+        match record:
+            case Heartbeat():
+                self._fold_heartbeat(record, offset, at)
+            case Tick():
+                self.log.add(record.incarnation, boot_id=record.boot_id, stamp=record.stamp, acked=record.acked, offset=offset)
+            case Plan():
+                self._fold_plan(record)
+            case Released() if self._ours(record.group, record.control_id):
+                mine = self._released.setdefault(record.tp, {})
+                if (old := mine.get(record.worker)) is None or record.epoch >= old.epoch:
+                    mine[record.worker] = _Release(epoch=record.epoch, offset=record.offset, at=at)
+            case Expired() if self._ours(record.group, record.control_id):
+                self.over[record.worker] = record.evidence
+            case Left() if self._ours(record.group, record.control_id):
+                self.over.setdefault(record.worker, "left")
+            case _:
+                pass  # another group's, or of a control topic that is no more
+
+    def forget(self, key: tuple[str | int, ...]) -> None:
+        """Take a tombstone of the control log."""
+        match key:
+            case ("expired" | "left", self.group, str(name), str(uuid)):
+                worker = Incarnation(name, uuid)
+                for known in (self.over, self.beats, self._held):
+                    known.pop(worker, None)
+            case ("released", self.group, str(topic), int(partition), str(name), str(uuid)):
+                self._released.get(Tp(topic, partition), {}).pop(Incarnation(name, uuid), None)
+            case _:
+                pass
+
+    def ended(self, instances: Iterable[str]) -> None:
+        """Remember instances that the platform saw end (rule 8a); incarnations that name them are over, known now or later."""
+        for instance in instances:
+            self._ended.setdefault(instance)
+        while len(self._ended) > _ENDED_KEPT:
+            del self._ended[next(iter(self._ended))]
+
+    def _ours(self, group: str, control_id: str) -> bool:
+        return group == self.group and control_id == self.control_id
+
+    def _fold_plan(self, plan: Plan) -> None:
+        if not self._ours(plan.group, plan.epoch.control_id) or (self.plan and plan.epoch.number <= self.plan.epoch.number):
+            return
+        before = self.plan.grants if self.plan else {}
+        for tp, grant in plan.grants.items():
+            if self._sources.get(tp, (0, None))[0] != grant.epoch:
+                named = [w.worker for w in plan.waits.get(tp, ()) if w.epoch == grant.epoch]  # after compaction
+                previous = before[tp].owner if tp in before else (named[0] if named else None)
+                self._sources[tp] = (grant.epoch, previous)
+        self.plan = plan
+
+    def _fold_heartbeat(self, beat: Heartbeat, offset: int, at: float) -> None:
+        self.log.add(beat.worker.uuid, boot_id=beat.boot_id, stamp=beat.stamp, acked=beat.acked, offset=offset)
+        if beat.group != self.group:
+            return
+        old = self.beats.get(beat.worker)
+        held, taken = self._held.get(beat.worker, {}), {(tp, epoch): first for tp, epoch, first in beat.taken}
+        now: dict[Tp, _Held] = {}
+        for tp, epoch in beat.owned.items():
+            known = held.get(tp)
+            if known is not None and known.epoch == epoch:
+                now[tp] = known
+            else:
+                seen = old is not None or (tp, epoch) in taken
+                now[tp] = _Held(epoch=epoch, at=at, offset=taken.get((tp, epoch), -1), seen=seen)
+        self._held[beat.worker] = now
+        first = old.first_offset if old else offset
+        self.beats[beat.worker] = Beat(heartbeat=beat, offset=offset, at=at, first_offset=first)
+
+    # --- answers ---
+
+    def named(self) -> dict[Incarnation, float]:
+        """Return every incarnation that the plan names or a heartbeat showed, with its lease in seconds, over or not."""
+        out = dict(self.plan.leases_s) if self.plan else {}
+        if self.plan:
+            for worker in named_by(self.plan):
+                out.setdefault(worker, self.lease_s)
+        out.update({w: b.heartbeat.lease_s for w, b in self.beats.items()})
+        return out
+
+    def to_expire(self) -> dict[Incarnation, str]:
+        """Return who is over but not yet recorded as such, with the evidence (rule 8)."""
+        horizons: dict[float, int] = {}
+        out = {}
+        for worker, lease_s in self.named().items():
+            if worker in self.over:
+                continue
+            beat = self.beats.get(worker)
+            if beat is not None and beat.heartbeat.instance in self._ended:
+                out[worker] = BY_PLATFORM
+                continue
+            if lease_s not in horizons:
+                horizons[lease_s] = self.log.horizon(lease_s)
+            last = max(beat.offset if beat else -1, self.log.floor)
+            if last < horizons[lease_s]:
+                out[worker] = BY_HEARTBEATS
+        return out
+
+    def silence_proven(self) -> bool:
+        """Return whether whoever has no record in the heartbeat log must be over: what a first plan needs (rule 12)."""
+        return self.log.floor < self.log.horizon(self.lease_s)
+
+    def unreleased(self, tp: Tp) -> tuple[Wait, ...]:
+        """Return the waits of a partition that are not satisfied yet (rule 4)."""
+        waits = self.plan.waits.get(tp, ()) if self.plan else ()
+        return tuple(w for w in waits if not self._satisfied(tp, w))
+
+    def has_taken(self, tp: Tp, grant: Grant) -> bool:
+        """Return whether the planned owner's heartbeats say that it holds the partition under this grant.
+
+        A worker that was told to give a partition up and given it back before it had, keeps it under the older epoch: it holds
+        it too, once it has read the plan.
+        """
+        beat = self.beats.get(grant.owner)
+        if beat is None or tp not in beat.heartbeat.owned:
+            return False
+        return beat.heartbeat.owned[tp] == grant.epoch or beat.heartbeat.epoch >= grant.epoch
+
+    def orphans(self) -> frozenset[Tp]:
+        """Return the planned partitions whose owner is over."""
+        return frozenset(tp for tp, g in self._grants() if g.owner in self.over)
+
+    def pending(self) -> frozenset[Tp]:
+        """Return the planned partitions whose owner is not over and has not taken them yet."""
+        return frozenset(tp for tp, g in self._grants() if g.owner not in self.over and not self.has_taken(tp, g))
+
+    def moved(self) -> tuple[Moved, ...]:
+        """Return the partitions that have arrived since the last call, each once per granting epoch.
+
+        After a restart, takings still in the heartbeat log are told again: whoever records them goes by partition and epoch.
+        """
+        out = []
+        for tp, grant in sorted(self._grants()):
+            held = self._held.get(grant.owner, {}).get(tp)
+            if held is None or held.epoch != grant.epoch or self._reported.get(tp) == grant.epoch:
+                continue
+            self._reported[tp] = grant.epoch
+            if held.seen:
+                out.append(self._arrival(tp, grant, held))
+        return tuple(out)
+
+    def forgettable(self, log_start: int) -> tuple[tuple[str | int, ...], ...]:
+        """Return the keys to delete of incarnations that matter no more (rule 11), in the fenced transaction.
+
+        Args:
+            log_start: First offset still in the heartbeat log: an older heartbeat cannot bring a ghost back.
+        """
+        named = named_by(self.plan) if self.plan else frozenset()
+        gone = [w for w in self.over if w not in named and (w not in self.beats or self.beats[w].offset < log_start)]
+        keys: list[tuple[str | int, ...]] = []
+        for worker in sorted(gone):
+            keys += [(kind, self.group, worker.name, worker.uuid) for kind in ("expired", "left")]
+            keys += [
+                ("released", self.group, tp.topic_id, tp.partition, worker.name, worker.uuid)
+                for tp in sorted(t for t, r in self._released.items() if worker in r)
+            ]
+        return tuple(keys)
+
+    def _grants(self) -> Iterable[tuple[Tp, Grant]]:
+        return self.plan.grants.items() if self.plan else ()
+
+    def _satisfied(self, tp: Tp, wait: Wait) -> bool:
+        if wait.worker in self.over:
+            return True
+        release = self._released.get(tp, {}).get(wait.worker)
+        return release is not None and release.epoch >= wait.epoch
+
+    def _arrival(self, tp: Tp, grant: Grant, held: _Held) -> Moved:
+        source = self._sources.get(tp, (0, None))[1]
+        release = self._released.get(tp, {}).get(source) if source is not None else None
+        released = release if release is not None and release.epoch >= grant.epoch else None
+        topics = self.plan.topics if self.plan else {}
+        return Moved(
+            tp=tp,
+            topic=topics.get(tp.topic_id, tp.topic_id),
+            epoch=grant.epoch,
+            source=source,
+            owner=grant.owner,
+            released_at=released.at if released else None,
+            taken_at=held.at,
+            offset=held.offset if held.offset >= 0 or released is None else released.offset,
+        )
+
+
+def named_by(plan: Plan) -> frozenset[Incarnation]:
+    """Return every incarnation that a plan names, as owner or in a wait."""
+    return frozenset({g.owner for g in plan.grants.values()} | {w.worker for waits in plan.waits.values() for w in waits})

@@ -1,0 +1,98 @@
+"""The next plan (rules 2, 5 and 12): says everything by itself, so that a reader needs no earlier one.
+
+Follows ``controller_state``, which says what is; ``adapters/kafka_control`` publishes the result in the fenced transaction. Pure,
+standard library only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoscaler.handover.controller_state import ControllerState, named_by
+from autoscaler.handover.records import Epoch, Grant, Incarnation, Plan, Tp, Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intended:
+    """What the next plan is to say, slots already bound to incarnations.
+
+    Attributes:
+        owners: Wanted owner of a partition; a partition that is missing here keeps its grant.
+        topics: Name of every topic id that exists now; grants of other topics are dropped.
+        partitions: Every partition to be consumed, with an owner or not (for the waits of a first plan).
+        starts: Numeric start of each partition that nobody has committed.
+        at: Controller's wall clock, for people.
+    """
+
+    owners: Mapping[Tp, Incarnation]
+    topics: Mapping[str, str]
+    partitions: frozenset[Tp]
+    starts: Mapping[Tp, int]
+    requested: tuple[int, ...]
+    summary: str
+    at: float
+
+
+def next_plan(state: ControllerState, intended: Intended) -> Plan:
+    """Return the plan that carries an intent out, as far as it may be carried out now.
+
+    A partition keeps its grant, and with it its fencing token, unless its owner changes. One that has not been released yet is
+    not moved again unless its new owner is gone: the intent comes again with the next cycle.
+    """
+    number = state.plan.epoch.number + 1 if state.plan else 1
+    before = {tp: g for tp, g in state.plan.grants.items() if tp.topic_id in intended.topics} if state.plan else {}
+    grants = dict(before)
+    for tp, owner in intended.owners.items():
+        if tp.topic_id in intended.topics and owner not in state.over and _movable(state, tp, before.get(tp), owner):
+            grants[tp] = Grant(owner=owner, epoch=number)
+    plan = Plan(
+        group=state.group,
+        epoch=Epoch(state.control_id, number),
+        topics=dict(intended.topics),
+        grants=dict(sorted(grants.items())),
+        waits=_waits(state, intended, before, grants, number),
+        starts=_starts(state, intended),
+        leases_s={},
+        requested=intended.requested,
+        summary=intended.summary,
+        at=intended.at,
+    )
+    known = state.named()
+    plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named_by(plan))})
+    return plan
+
+
+def _movable(state: ControllerState, tp: Tp, present: Grant | None, owner: Incarnation) -> bool:
+    if present is None:
+        return True
+    return present.owner != owner and (present.owner in state.over or not state.unreleased(tp))
+
+
+def _waits(
+    state: ControllerState, intended: Intended, before: Mapping[Tp, Grant], grants: Mapping[Tp, Grant], number: int
+) -> dict[Tp, tuple[Wait, ...]]:
+    """Carry forward what is unsatisfied, add the previous planned owner, never name the planned owner itself.
+
+    The first plan of a control topic cannot know who was told what before: everybody in the heartbeat log who is not over is
+    waited for, for every partition (rule 12).
+    """
+    suspects = [] if state.plan else [w for w in state.beats if w not in state.over]
+    carried = state.plan.waits if state.plan else {}
+    out = {}
+    for tp in sorted({*intended.partitions, *grants, *carried}):
+        if tp.topic_id not in intended.topics:
+            continue
+        epochs = {w.worker: w.epoch for w in state.unreleased(tp)} | dict.fromkeys(suspects, number)
+        grant, previous = grants.get(tp), before.get(tp)
+        if grant is not None and previous is not None and previous.owner != grant.owner and previous.owner not in state.over:
+            epochs[previous.owner] = number
+        if grant is not None:
+            epochs.pop(grant.owner, None)
+        if epochs:
+            out[tp] = tuple(Wait(worker=w, epoch=e) for w, e in sorted(epochs.items()))
+    return out
+
+
+def _starts(state: ControllerState, intended: Intended) -> dict[Tp, int]:
+    """A start once published stays the same number until something is committed, or two owners could begin apart."""
+    published = state.plan.starts if state.plan else {}
+    return {tp: published.get(tp, start) for tp, start in sorted(intended.starts.items()) if tp.topic_id in intended.topics}
