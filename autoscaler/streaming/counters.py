@@ -1,0 +1,437 @@
+"""Arithmetic of the window: monotone counters per partition, rates by one subtraction, lag in records, bytes and seconds.
+
+Pure: numpy in, numpy out; no Spark, no clock, no I/O. ``windows.py`` keeps the state between batches. What the numbers mean
+and which faults shaped them: ``docs/architecture.md``, "How load is measured".
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autoscaler.model import RateSource
+
+Array = npt.NDArray[Any]
+
+STATE_FORMAT = 1
+
+_COUNTERS = [("bytes", "f8"), ("records", "f8"), ("growth", "f8"), ("grown", "f8"), ("estimated", "f8"), ("guessed", "f8")]
+_NAMES = [name for name, _ in _COUNTERS]
+# One row per partition. Counters only grow: bytes and records arrived; growth and grown: bytes and records of clean intervals;
+# estimated: bytes that were records times a mean; guessed: those that were records times the configured size.
+_ROW = np.dtype([
+    ("key", "i8"), ("topic", "i4"), ("partition", "i4"), ("first", "f8"), ("seen", "f8"), ("ts", "f8"), ("error", "?"),
+    ("leader", "i4"), ("epoch", "i4"), ("start", "i8"), ("end", "i8"), ("stable", "i8"), ("size", "i8"),
+    *_COUNTERS, ("mean", "f8"), ("rejected", "i4"),
+    ("since", "f8"), *[(f"since_{n}", t) for n, t in _COUNTERS],
+    ("bytes_per_s", "f8"), ("records_per_s", "f8"), ("span", "f8"), ("source", "i1"),
+])  # fmt: skip
+SLOT = np.dtype([("key", "i8"), ("ts", "f8"), *_COUNTERS])
+_COMMIT = np.dtype([("key", "i8"), ("ts", "f8"), ("offset", "i8")])
+_SLOTS = np.dtype([("ts", "f8"), ("id", "i8")])
+
+SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
+_NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How to count.
+
+    Attributes:
+        window_s: Span that a rate covers, ending at the last good sample.
+        known_for_s: A sample older than this is not fresh.
+        default_record_bytes: Log bytes per record before any were learnt.
+        min_span_s: No rate over less than this.
+        forget_s: A partition that is neither read nor reported as failed for so long is deleted.
+        plausible: An interval of at least ``plausible_records`` whose bytes per record differ from the mean by more than this
+            factor is counted as records times the mean (a compaction or deletion may hide in it) …
+        rejections: … but only so often in a row; then the new size is believed.
+        slots: The window keeps about this many samples to subtract from, however short the trigger.
+    """
+
+    window_s: float = 30.0
+    known_for_s: float = 3.0
+    default_record_bytes: float = 1000.0
+    min_span_s: float = 0.9
+    forget_s: float = 10.0
+    plausible: float = 3.0
+    plausible_records: int = 50
+    rejections: int = 3
+    slots: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRules:
+    """What the lag of one group means."""
+
+    group: str
+    topics: tuple[str, ...]
+    earliest: bool = True
+    read_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One read of some partitions, as arrays of one length; -1 is unknown (``size``: the broker does not say).
+
+    ``topic`` indexes ``topics`` and ``topic_ids``; ``failed`` marks rows that carry an error instead of values.
+    """
+
+    topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    topic: Array
+    partition: Array
+    ts: Array
+    leader: Array
+    epoch: Array
+    start: Array
+    end: Array
+    stable: Array
+    size: Array
+    failed: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Committed offsets of one group: -1 nothing committed, -2 unknown; ``topic`` indexes ``topics``."""
+
+    topics: tuple[str, ...]
+    topic: Array
+    partition: Array
+    ts: Array
+    offset: Array
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that one bucket remembers, except the slots of the window, which are kept apart by number.
+
+    Attributes:
+        topics: Names by index (only ever appended), and their latest ids.
+        rows: One ``_ROW`` per partition, by rising key.
+        commits: Latest commit per partition, by group.
+        marks: Times, newest first, at which ``ends`` (times x partitions, -1 unknown) holds the end offsets.
+    """
+
+    topics: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
+    rows: Array = field(default_factory=lambda: np.zeros(0, _ROW))
+    commits: Mapping[str, Array] = field(default_factory=dict)
+    slots: Array = field(default_factory=lambda: np.zeros(0, _SLOTS))
+    next_slot: int = 0
+    marks: Array = field(default_factory=lambda: np.zeros(0))
+    ends: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one batch did to a bucket: its new state, the slot to write, the slots to drop."""
+
+    state: State
+    write: Array | None
+    write_id: int
+    drop: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """One group's columns beside the state's rows ``at``: NaN and -1 are unknown (``committed`` -2: unknown)."""
+
+    at: Array
+    records: Array
+    bytes: Array
+    seconds: Array
+    committed: Array
+    known: Array
+
+
+def base_slot(state: State, facts: Facts, rules: Rules) -> int | None:
+    """Return the slot that this batch subtracts from: the newest at least a window older than the last good sample."""
+    if not len(state.slots):
+        return None
+    good = facts.ts[~facts.failed]
+    newest = good.max() if len(good) else np.nanmax(state.rows["ts"]) if len(state.rows) else 0.0
+    old = np.flatnonzero(state.slots["ts"] <= newest - rules.window_s)
+    return int(state.slots["id"][old[-1] if len(old) else 0])
+
+
+def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Step:
+    """Count one batch of facts.
+
+    Args:
+        state: As the previous batch left it.
+        facts: Partitions read or failed; partition -1 (a topic that could not be read) must not be among them.
+        base: Content of ``base_slot``.
+        rules: How to count.
+    """
+    if not len(facts.topic) and not len(state.rows):
+        return Step(state=state, write=None, write_id=-1, drop=())
+    renewed = _renewed(state, facts)
+    state = _with_topics(state, facts)
+    rows, ends = _with_partitions(state, facts)
+    at = _find(rows["key"], _keys(state.topics, facts))
+    rows["seen"][at] = facts.ts
+    rows["error"][at[facts.failed]] = True
+    good = ~facts.failed
+    _count(rows, ends, at[good], _picked(facts, good), renewed[good], rules)
+    _rate(rows, at[good], base, rules)
+    now = float(facts.ts.max()) if len(facts.ts) else 0.0
+    keep = rows["seen"] >= now - rules.forget_s
+    rows, ends = rows[keep], ends[:, keep]
+    return _kept(replace(state, rows=rows, ends=ends), bool(good.any()), base_slot(state, facts, rules), rules)
+
+
+def _with_topics(state: State, facts: Facts) -> State:
+    ids = dict(zip(state.topics, state.topic_ids, strict=True))
+    ids |= {t: i for t, i in zip(facts.topics, facts.topic_ids, strict=True) if i}
+    ids |= {t: "" for t in facts.topics if t not in ids}
+    return replace(state, topics=tuple(ids), topic_ids=tuple(ids.values()))
+
+
+def _renewed(state: State, facts: Facts) -> Array:
+    """Return which facts belong to a topic made anew since the state was written."""
+    before = dict(zip(state.topics, state.topic_ids, strict=True))
+    anew = [bool(i) and before.get(t, "") not in ("", i) for t, i in zip(facts.topics, facts.topic_ids, strict=True)]
+    return np.array(anew, bool)[facts.topic] if anew else np.zeros(len(facts.topic), bool)
+
+
+def _keys(topics: tuple[str, ...], facts: Facts | Commits) -> Array:
+    number = {t: i for i, t in enumerate(topics)}
+    index = np.array([number.get(t, -1) for t in facts.topics], np.int64)
+    return (index[facts.topic] << 32) | facts.partition if len(index) else np.zeros(0, np.int64)
+
+
+def _find(keys: Array, wanted: Array) -> Array:
+    """Return positions of ``wanted`` in rising ``keys``; -1 where absent."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    at = np.searchsorted(keys, wanted).clip(0, len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)
+
+
+def _with_partitions(state: State, facts: Facts) -> tuple[Array, Array]:
+    """Return copies of rows and end offsets in which every partition of ``facts`` has a place."""
+    keys = _keys(state.topics, facts)
+    new = _find(state.rows["key"], keys) < 0
+    if not new.any():
+        return state.rows.copy(), state.ends.copy()
+    added = np.zeros(int(new.sum()), _ROW)
+    added["key"], added["topic"], added["partition"] = keys[new], keys[new] >> 32, keys[new] & 0xFFFFFFFF
+    added["first"], added["size"], added["end"] = facts.ts[new], -1, -1
+    for name in ("ts", "mean", "since", "bytes_per_s", "records_per_s"):
+        added[name] = np.nan
+    rows = np.concatenate([state.rows, added])
+    order = np.argsort(rows["key"], kind="stable")
+    unknown = np.full((len(state.marks), len(added)), -1, np.int64)
+    return rows[order], np.concatenate([state.ends, unknown], axis=1)[:, order]
+
+
+def _picked(facts: Facts, which: Array) -> Facts:
+    columns = ("topic", "partition", "ts", "leader", "epoch", "start", "end", "stable", "size", "failed")
+    return replace(facts, **{c: getattr(facts, c)[which] for c in columns})
+
+
+def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, rules: Rules) -> None:
+    """Add what arrived since each partition's previous good sample to its counters."""
+    was = rows[at]
+    first = np.isnan(was["ts"])
+    reset = ~first & ((facts.end < was["end"]) | renewed)
+    counted = ~first & ~reset
+    arrived = np.where(counted, facts.end - was["end"], 0)
+    growth = (facts.size - was["size"]).astype(float)
+    untouched = (facts.start == was["start"]) & (facts.leader == was["leader"]) & (facts.epoch == was["epoch"])
+    clean = counted & ~was["error"] & untouched & (facts.size >= 0) & (was["size"] >= 0) & (growth >= 0)
+    mean = np.where(np.isnan(was["mean"]), rules.default_record_bytes, was["mean"])
+    expected = arrived * mean
+    odd = (growth * rules.plausible < expected) | (growth > expected * rules.plausible)
+    odd &= clean & ~np.isnan(was["mean"]) & (arrived >= rules.plausible_records)
+    believed = odd & (was["rejected"] >= rules.rejections)
+    clean &= ~odd | believed
+    now = was.copy()
+    now["rejected"] = np.where(odd & ~believed, was["rejected"] + 1, np.where(clean & (arrived > 0), 0, was["rejected"]))
+    add = np.where(clean, growth, expected)
+    now["bytes"] += add
+    now["records"] += arrived
+    now["estimated"] += np.where(clean, 0.0, expected)
+    now["guessed"] += np.where(clean | ~np.isnan(was["mean"]), 0.0, expected)
+    now["growth"] += np.where(clean, growth, 0.0)
+    now["grown"] += np.where(clean, arrived, 0)
+    measured = clean & (arrived > 0) & (growth > 0)
+    ratio = growth / np.maximum(arrived, 1)
+    now["mean"] = np.where(measured & (np.isnan(was["mean"]) | believed), ratio, now["mean"])
+    begin = first | reset | believed  # what was learnt before is not mixed with what is believed now
+    now["mean"][reset] = np.nan
+    now["rejected"][reset] = 0
+    ends[:, at[reset]] = -1
+    now["leader"], now["epoch"], now["start"], now["end"] = facts.leader, facts.epoch, facts.start, facts.end
+    now["stable"], now["size"], now["ts"], now["error"] = facts.stable, facts.size, facts.ts, False
+    for name in ("growth", "grown"):
+        now[f"since_{name}"][begin] = now[name][begin]
+    anew = first | reset
+    now["since"][anew] = facts.ts[anew]
+    for name in _NAMES:
+        now[f"since_{name}"][anew] = now[name][anew]
+    for name in ("bytes_per_s", "records_per_s"):
+        now[name][reset] = np.nan
+    now["source"][reset] = _NONE
+    now["span"][reset] = 0.0
+    rows[at] = now
+
+
+def _rate(rows: Array, at: Array, base: Array | None, rules: Rules) -> None:
+    """Subtract: counters now, less counters in the base slot or at the partition's own beginning, whichever is later."""
+    now = rows[at]
+    then_ts = now["since"].copy()
+    then = {n: now[f"since_{n}"].copy() for n in _NAMES}
+    if base is not None:
+        i = _find(base["key"], now["key"])
+        later = (i >= 0) & (base["ts"][i] > then_ts) if len(base) else np.zeros(len(now), bool)
+        then_ts[later] = base["ts"][i[later]]
+        for n in _NAMES:
+            usable = later if n not in ("growth", "grown") else later & (base[n][i] >= then[n])
+            then[n][usable] = base[n][i[usable]]
+    span = now["ts"] - then_ts
+    enough = span >= rules.min_span_s
+    per = np.where(enough, span, 1.0)
+    new_bytes = now["bytes"] - then["bytes"]
+    now["bytes_per_s"] = np.where(enough, new_bytes / per, now["bytes_per_s"])
+    now["records_per_s"] = np.where(enough, (now["records"] - then["records"]) / per, now["records_per_s"])
+    now["span"] = np.where(enough, span, now["span"])
+    estimated, guessed = now["estimated"] - then["estimated"], now["guessed"] - then["guessed"]
+    source = np.where(estimated * 2 <= new_bytes, _LOG_DIRS, np.where(guessed * 2 > estimated, _DEFAULT, _MEAN))
+    source = np.where((now["size"] < 0) & (new_bytes <= 0), np.where(np.isnan(now["mean"]), _DEFAULT, _MEAN), source)
+    now["source"] = np.where(enough, source, now["source"])
+    growth, grown = now["growth"] - then["growth"], now["grown"] - then["grown"]
+    learnt = (grown > 0) & (growth > 0)
+    now["mean"] = np.where(learnt, growth / np.maximum(grown, 1), now["mean"])
+    rows[at] = now
+
+
+def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step:  # noqa: FBT001
+    """Write the newest sample into the window and the marks, and drop what nothing needs any more."""
+    if not sampled or not len(state.rows):
+        return Step(state=state, write=None, write_id=-1, drop=())
+    rows = state.rows
+    newest = float(np.nanmax(rows["ts"]))
+    marks, ends = _thinned(
+        np.concatenate([[newest], state.marks]),
+        np.concatenate([np.where(np.isnan(rows["ts"]), -1, rows["end"])[None, :], state.ends]),
+        4 * rules.window_s,
+    )
+    slots, drop = state.slots, ()
+    if used is not None:
+        drop = tuple(int(i) for i in slots["id"][slots["id"] < used])
+        slots = slots[slots["id"] >= used]
+    if len(slots) and newest < slots["ts"][-1] + rules.window_s / rules.slots:
+        return Step(state=replace(state, slots=slots, marks=marks, ends=ends), write=None, write_id=-1, drop=drop)
+    write = np.zeros(len(rows), SLOT)
+    for name in ("key", "ts", *_NAMES):
+        write[name] = rows[name]
+    number = state.next_slot
+    slots = np.concatenate([slots, np.array([(newest, number)], _SLOTS)])
+    state = replace(state, slots=slots, next_slot=number + 1, marks=marks, ends=ends)
+    return Step(state=state, write=write, write_id=number, drop=drop)
+
+
+def _thinned(marks: Array, ends: Array, horizon_s: float) -> tuple[Array, Array]:
+    """Keep marks ever farther apart, the older they are: a gap may be half its age, so a few cover the horizon."""
+    keep = [0]
+    for i in range(1, len(marks)):
+        needed = i in (1, len(marks) - 1) or marks[keep[-1]] - marks[i + 1] > (marks[0] - marks[i + 1]) / 2
+        if needed and marks[0] - marks[i] <= horizon_s:
+            keep.append(i)
+    return marks[keep], ends[keep]
+
+
+def with_commits(state: State, commits: Mapping[str, Commits]) -> State:
+    """Return the state with each group's newly read commits; those that could not be read keep their last value and time."""
+    out = {g: c for g, c in state.commits.items() if g in commits}
+    for group, read in commits.items():
+        kept = np.full(len(state.rows), -2, np.int64)
+        ts = np.full(len(state.rows), np.nan)
+        if (old := out.get(group)) is not None:
+            i = _find(state.rows["key"], old["key"])
+            kept[i[i >= 0]], ts[i[i >= 0]] = old["offset"][i >= 0], old["ts"][i >= 0]
+        good = read.offset > -2  # noqa: PLR2004  unknown
+        i = _find(state.rows["key"], _keys(state.topics, read)[good])
+        kept[i[i >= 0]], ts[i[i >= 0]] = read.offset[good][i >= 0], read.ts[good][i >= 0]
+        entry = np.zeros(len(kept), _COMMIT)
+        entry["key"], entry["ts"], entry["offset"] = state.rows["key"], ts, kept
+        out[group] = entry[kept > -2]  # noqa: PLR2004
+    return replace(state, commits=out)
+
+
+def lag(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
+    """Return one group's lag for each partition of its topics."""
+    mine = [i for i, t in enumerate(state.topics) if t in group.topics]
+    at = np.flatnonzero(np.isin(state.rows["topic"], mine))
+    rows = state.rows[at]
+    entry = state.commits.get(group.group, np.zeros(0, _COMMIT))
+    i = _find(entry["key"], rows["key"])
+    committed = np.where(i >= 0, entry["offset"][i], -2) if len(entry) else np.full(len(rows), -2, np.int64)
+    committed_ts = np.where(i >= 0, entry["ts"][i], np.nan) if len(entry) else np.full(len(rows), np.nan)
+    end = rows["stable"] if group.read_committed else rows["end"]
+    sampled = ~np.isnan(rows["ts"])
+    position = np.where(committed >= 0, np.maximum(committed, rows["start"]), rows["start"] if group.earliest else end)
+    beyond = committed > rows["end"]
+    certain = sampled & (committed > -2) & ~beyond & (end >= 0)  # noqa: PLR2004
+    records = np.where(certain, np.maximum(0, end - position), -1)
+    mean = np.where(np.isnan(rows["mean"]), rules.default_record_bytes, rows["mean"])
+    seconds = _seconds(state, at, rows, position, records)
+    with np.errstate(invalid="ignore"):
+        fresh = (now - rows["ts"] <= rules.known_for_s) & (now - committed_ts <= rules.known_for_s)
+    return Lag(
+        at=at,
+        records=records,
+        bytes=np.where(certain, records * mean, np.nan),
+        seconds=np.where(certain, seconds, np.nan),
+        committed=committed,
+        known=fresh & certain & ~np.isnan(rows["bytes_per_s"]),
+    )
+
+
+def _seconds(state: State, at: Array, rows: Array, position: Array, records: Array) -> Array:
+    """Return how long ago the record at ``position`` arrived: between two marks, else lag over rate, else unknown."""
+    out = np.full(len(rows), np.nan)
+    newer_ts, newer_end = rows["ts"], rows["end"]
+    for k in range(len(state.marks)):
+        ts, end = np.minimum(state.marks[k], rows["ts"]), state.ends[k][at]
+        hit = np.isnan(out) & (end >= 0) & (end <= position) & (position < newer_end)
+        part = (newer_end - position) / np.maximum(newer_end - end, 1)
+        out = np.where(hit, rows["ts"] - newer_ts + part * (newer_ts - ts), out)
+        newer_ts, newer_end = np.where(end >= 0, ts, newer_ts), np.where(end >= 0, end, newer_end)
+    rate = rows["records_per_s"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        out = np.where(np.isnan(out) & (rate > 0), records / rate, out)
+    return np.where(records == 0, 0.0, np.maximum(out, 0.0))
+
+
+def dump(state: State) -> bytes:
+    """Return a state as bytes: a line of JSON that says what follows, then the arrays."""
+    groups = list(state.commits)
+    arrays = [state.rows, state.slots, state.marks, state.ends.astype(np.int64), *(state.commits[g] for g in groups)]
+    head = {
+        "format": STATE_FORMAT, "topics": state.topics, "topic_ids": state.topic_ids, "groups": groups,
+        "next_slot": state.next_slot, "lengths": [a.nbytes for a in arrays],
+    }  # fmt: skip
+    return json.dumps(head).encode() + b"\n" + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)
+
+
+def load(data: bytes) -> State:
+    """Return the state that ``dump`` wrote."""
+    line, _, body = data.partition(b"\n")
+    head = json.loads(line)
+    types = [_ROW, _SLOTS, np.dtype("f8"), np.dtype("i8"), *(_COMMIT for _ in head["groups"])]
+    arrays, begin = [], 0
+    for dtype, length in zip(types, head["lengths"], strict=True):
+        arrays.append(np.frombuffer(body, dtype, length // dtype.itemsize, begin))
+        begin += length
+    rows, slots, marks, ends, *commits = arrays
+    return State(
+        tuple(head["topics"]), tuple(head["topic_ids"]), rows, dict(zip(head["groups"], commits, strict=True)),
+        slots, head["next_slot"], marks, ends.reshape(len(marks), len(rows)),
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+"""The streaming query: source, window, and one ``LoadSnapshot`` per group handed to a plain callable, batch by batch.
+
+The last module that knows Spark: what comes out are values. A batch has one action, because a second one would sample the
+brokers again.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from autoscaler.errors import SettingsError
+from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
+from autoscaler.settings import Settings, resolve_secrets
+from autoscaler.streaming import counters, schema
+from autoscaler.streaming.client import translate
+from autoscaler.streaming.counters import GroupRules, Rules
+from autoscaler.streaming.source import KafkaLoad
+from autoscaler.streaming.windows import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
+
+_FINGERPRINT = "autoscaler.json"
+
+
+def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "StreamingQuery":
+    """Start measuring.
+
+    Args:
+        spark: The session; the package must be installed in its Python interpreter.
+        settings: Checked settings; secrets stay references until a client is made.
+        on_snapshots: Called once per batch with its number, a snapshot per group and the seconds spent per stage.
+
+    Raises:
+        SettingsError: The connection block cannot be used, or the checkpoint belongs to another configuration.
+    """
+    translate(resolve_secrets(settings.cluster.connection))
+    checkpoint = settings.root / "checkpoint"
+    claim(checkpoint, settings)
+    spark.dataSource.register(KafkaLoad)
+    spark.conf.set("spark.sql.shuffle.partitions", str(settings.measure.buckets))
+    sink = Sink(settings, on_snapshots)
+    return (
+        loads(sampled(spark, settings), settings)
+        .writeStream.foreachBatch(sink)
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+        .queryName("autoscaler")
+        .trigger(processingTime=f"{int(settings.measure.trigger_s * 1000)} milliseconds")
+        .start()
+    )
+
+
+def sampled(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Return the stream of packed samples, ``schema.SOURCE_DDL``."""
+    return spark.readStream.format("kafka_load").option("settings", source_option(settings)).load()
+
+
+def loads(samples: DataFrame, settings: Settings) -> DataFrame:
+    """Return packed loads per bucket, ``schema.LOADS_DDL``."""
+    if settings.measure.buckets == 1:
+        samples = samples.coalesce(1)  # one bucket needs no shuffle
+    return samples.groupBy("bucket").transformWithStateInPandas(
+        statefulProcessor=Window(group_rules(settings), rules(settings)),
+        outputStructType=schema.LOADS_DDL,
+        outputMode="Update",
+        timeMode="none",
+    )
+
+
+def source_option(settings: Settings) -> str:
+    """Return what the source is told, as JSON text; secrets are still references."""
+    measure = settings.measure
+    return json.dumps({
+        "connection": settings.cluster.connection,
+        "groups": [{"group": g.group, "topics": g.topics, "read_committed": g.read_committed} for g in settings.groups],
+        "read_timeout_s": measure.read_timeout_s,
+        "metadata_every_s": measure.metadata_every_s,
+        "buckets": measure.buckets,
+    })
+
+
+def group_rules(settings: Settings) -> tuple[GroupRules, ...]:
+    """Return what the window needs to know of each group."""
+    return tuple(
+        GroupRules(group=g.group, topics=g.topics, earliest=g.reset_policy == "earliest", read_committed=g.read_committed)
+        for g in settings.groups
+    )
+
+
+def rules(settings: Settings) -> Rules:
+    """Return how the window counts."""
+    measure = settings.measure
+    return Rules(
+        window_s=measure.window_s,
+        known_for_s=measure.known_for_s,
+        default_record_bytes=measure.default_record_bytes,
+        min_span_s=min(0.9, measure.window_s / 2),
+        forget_s=max(10.0, 2 * measure.metadata_every_s),
+    )
+
+
+def claim(checkpoint: Path, settings: Settings) -> None:
+    """Write down what a new checkpoint belongs to, or check what an existing one says.
+
+    Raises:
+        SettingsError: It belongs to another cluster, bucket count or state format; says which and what to do.
+    """
+    mine = {
+        "fingerprint": settings.measure_fingerprint,
+        "cluster.name": settings.cluster.name,
+        "measure.buckets": settings.measure.buckets,
+        "state format": counters.STATE_FORMAT,
+    }
+    file = checkpoint / _FINGERPRINT
+    if not file.exists():
+        if (checkpoint / "offsets").is_dir():
+            raise SettingsError((f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir",))
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(mine), encoding="utf-8")
+        return
+    theirs = json.loads(file.read_text(encoding="utf-8"))
+    differing = [k for k in mine if k != "fingerprint" and theirs.get(k) != mine[k]]
+    if theirs == mine:
+        return
+    said = ", ".join(f"{k} was {theirs.get(k)!r} and is {mine[k]!r}" for k in differing) or "its fingerprint differs"
+    restore = [k for k in differing if "." in k]
+    or_else = f", or restore {' and '.join(restore)}" if restore else ""
+    raise SettingsError((f"state_dir: checkpoint {checkpoint} belongs to other settings ({said}): remove it{or_else}",))
+
+
+class Sink:
+    """Turns each batch into values and calls back; measured rates start anew only if the checkpoint is removed."""
+
+    def __init__(self, settings: Settings, on_snapshots: Callback) -> None:
+        """Remember whom to tell."""
+        self._groups = tuple(g.group for g in settings.groups)
+        self._tell = on_snapshots
+        self._partitions: dict[tuple[str, int], TopicPartition] = {}
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Collect one batch, once, and tell."""
+        began = time.monotonic()
+        rows = batch.toArrow()
+        collected = time.monotonic()
+        table = schema.unpack(rows["loads"].to_pylist(), schema.LOADS) if rows.num_rows else schema.LOADS.empty_table()
+        found = snapshots(table, self._groups, self._partitions)
+        measured = {
+            "collect_s": collected - began,
+            "read_s": max(rows["read_s"].to_pylist(), default=0.0),
+            "window_s": max(rows["window_s"].to_pylist(), default=0.0),
+            "snapshot_s": time.monotonic() - collected,
+        }
+        self._tell(number, found, measured)
+
+
+def snapshots(
+    table: pa.Table, groups: Sequence[str], partitions: dict[tuple[str, int], TopicPartition] | None = None
+) -> dict[str, LoadSnapshot]:
+    """Return a snapshot per group from ``LOADS``; a group without rows is absent.
+
+    Args:
+        table: In any order.
+        groups: Which groups to look for.
+        partitions: Names already made, to be made only once; filled in place.
+    """
+    made = {} if partitions is None else partitions
+    column = {f.name: table.column(f.name).to_pylist() for f in schema.LOADS if f.name in _USED}
+    sources = {str(s): s for s in RateSource}
+    found: dict[str, list[PartitionLoad]] = {g: [] for g in groups}
+    problems: dict[str, list[str]] = {g: [] for g in groups}
+    read_ts: dict[str, float] = {}
+    for group, topic, partition, identity, ts, rate, records, lag, lag_bytes, lag_s, committed, start_, end, known, age, span, source, error in zip(
+        *(column[name] for name in _USED), strict=True
+    ):
+        if group not in found:
+            continue
+        read_ts[group] = max(ts, read_ts.get(group, -math.inf))
+        if partition < 0:
+            problems[group].append(error)
+            continue
+        if (tp := made.get((topic, partition))) is None:
+            tp = made[topic, partition] = TopicPartition(topic=topic, partition=partition)
+        found[group].append(PartitionLoad(
+            partition=tp, topic_id=identity, bytes_per_s=rate, records_per_s=records, lag_records=lag, lag_bytes=lag_bytes,
+            lag_s=lag_s, committed=committed, log_start=start_, log_end=end, known=known, age_s=age, window_s=span,
+            rate_source=sources[source], error=error,
+        ))  # fmt: skip
+    return {g: _snapshot(g, read_ts[g], found[g], problems[g]) for g in groups if g in read_ts}
+
+
+_USED = (
+    "group", "topic", "partition", "topic_id", "read_ts", "bytes_per_s", "records_per_s", "lag_records", "lag_bytes", "lag_s",
+    "committed", "log_start", "log_end", "known", "age_s", "window_s", "rate_source", "error",
+)  # fmt: skip
+
+
+def _snapshot(group: str, ts: float, found: list[PartitionLoad], problems: list[str]) -> LoadSnapshot:
+    found.sort(key=_order)
+    error = "; ".join(problems) or next((p.error for p in found if p.error), None)
+    known = bool(found) and not problems and all(p.known for p in found)
+    return LoadSnapshot(group=group, sample_ts=ts, loads=tuple(found), known=known, error=error)
+
+
+def _order(load: PartitionLoad) -> Any:
+    return load.partition.topic, load.partition.partition

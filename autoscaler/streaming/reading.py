@@ -1,0 +1,248 @@
+"""One broker's share of a read: offsets and sizes back to back on the leader's connection, and its groups' commits.
+
+Runs in the executors. Offsets and sizes of a partition that are read apart give wrong bytes per record when much arrives in
+between; so both are asked for on one connection, directly after each other. What cannot be read is a row with an error.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from autoscaler.errors import TransientError
+from autoscaler.streaming import codec, schema
+from autoscaler.streaming.client import Client, named
+
+Array = npt.NDArray[Any]
+
+_NO_ANSWER = -99  # not among Kafka's error codes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Partitions of one topic."""
+
+    topic_id: str
+    partitions: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one broker is asked for.
+
+    Attributes:
+        node: The broker's id.
+        address: Its ``host:port``.
+        leads: Partitions that it leads, by topic.
+        groups: Partitions whose commits it is asked for as coordinator, by group and topic.
+        stable: Read the last stable offset too (some group reads committed records only).
+    """
+
+    node: int
+    address: str
+    leads: Mapping[str, Part]
+    groups: Mapping[str, Mapping[str, Array]]
+    stable: bool
+
+
+def read(client: Client, share: Share, deadline: float) -> tuple[pa.Table, pa.Table]:
+    """Read a share and return its ``FACTS`` and ``COMMITS``.
+
+    Raises:
+        TransientError: Nothing was answered.
+    """
+    wanted = {t: p.partitions for t, p in share.leads.items()}
+    asked: list[tuple[codec.Request, int]] = []
+    if wanted:
+        asked += [
+            (codec.list_offsets(wanted, codec.EARLIEST), share.node),
+            (codec.list_offsets(wanted, codec.LATEST), share.node),
+            (codec.log_dirs(wanted), share.node),
+        ]
+        if share.stable:
+            asked.append((codec.list_offsets(wanted, codec.LATEST, codec.READ_COMMITTED), share.node))
+    if share.groups:
+        asked.append((codec.committed(share.groups), share.node))
+    before = time.time()
+    answers = client.ask(asked, deadline)
+    if answers and all(isinstance(a, BaseException) for a in answers):
+        raise TransientError(named(answers[0])) from answers[0]
+    sample_ts = (before + time.time()) / 2
+    facts = _facts(share, answers, sample_ts) if wanted else schema.FACTS.empty_table()
+    commits = _commits(share.groups, answers[-1], sample_ts) if share.groups else schema.COMMITS.empty_table()
+    return facts, commits
+
+
+def unread(share: Share, error: str) -> tuple[pa.Table, pa.Table]:
+    """Return a share's rows when its broker could not be asked: as many as if it had answered, each with the error."""
+    now = time.time()
+    return failed_facts(share.leads, share.node, error, now), failed_commits(share.groups, error, now)
+
+
+def failed_facts(parts: Mapping[str, Part], leader: int, error: str, now: float) -> pa.Table:
+    """Return an error row per partition."""
+    rows = Rows.of({t: p.partitions for t, p in parts.items()})
+    unknown = np.full(rows.count, -1, np.int64)
+    return _facts_table(
+        rows, parts, now, np.full(rows.count, leader), unknown, unknown, unknown, unknown, unknown,
+        _same(None, rows.count), _same(error, rows.count),
+    )  # fmt: skip
+
+
+def failed_commits(groups: Mapping[str, Mapping[str, Array]], error: str, now: float) -> pa.Table:
+    """Return an error row per group and partition."""
+    tables = []
+    for group, wanted in groups.items():
+        rows = Rows.of(wanted)
+        tables.append(_commits_table(group, rows, now, np.full(rows.count, -2, np.int64), _same(error, rows.count)))
+    return pa.concat_tables([schema.COMMITS.empty_table(), *tables])
+
+
+def topic_errors(missing: Mapping[str, str], now: float) -> pa.Table:
+    """Return one row, of partition -1, per topic of which nothing can be read."""
+    parts = {t: Part("", np.array([-1], np.int32)) for t in missing}
+    return pa.concat_tables(
+        [schema.FACTS.empty_table(), *(failed_facts({t: parts[t]}, -1, error, now) for t, error in missing.items())]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Partitions of several topics as one run of rows, and where each topic's part of it begins."""
+
+    topics: tuple[str, ...]
+    begin: Mapping[str, int]
+    topic: Array
+    partition: Array
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.partition)
+
+    @staticmethod
+    def of(wanted: Mapping[str, Array]) -> "Rows":
+        """Lay the partitions out topic by topic; each topic's are in rising order."""
+        counts = [len(p) for p in wanted.values()]
+        begins = np.concatenate([[0], np.cumsum(counts)]).astype(int)
+        return Rows(
+            tuple(wanted),
+            dict(zip(wanted, begins.tolist(), strict=False)),
+            np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+            np.concatenate([np.zeros(0, np.int32), *wanted.values()]).astype(np.int32),
+        )
+
+    def put(self, target: Array, topic: str, partitions: Array, values: Array) -> None:
+        """Write one topic's values into a column, wherever the answer has them."""
+        begin = self.begin[topic]
+        end = begin + int((self.topic == self.topics.index(topic)).sum())
+        mine = self.partition[begin:end]
+        if len(mine) == len(partitions) and (mine == partitions).all():
+            target[begin:end] = values
+            return
+        at = np.searchsorted(mine, partitions).clip(0, max(len(mine) - 1, 0))
+        hit = mine[at] == partitions
+        target[begin + at[hit]] = values[hit]
+
+
+def _facts(share: Share, answers: Sequence[Any], sample_ts: float) -> pa.Table:
+    rows = Rows.of({t: p.partitions for t, p in share.leads.items()})
+    errors = np.zeros(rows.count, np.int16)
+    whole: str | None = None
+    columns: list[Array] = []
+    epoch = np.full(rows.count, -1, np.int32)
+    offsets = [answers[0], answers[1], *(answers[3:4] if share.stable else ())]
+    for answer in offsets:
+        column = np.full(rows.count, -1, np.int64)
+        code = np.full(rows.count, _NO_ANSWER, np.int16)
+        if isinstance(answer, BaseException):
+            whole = whole or named(answer)
+        else:
+            for topic, got in answer.items():
+                rows.put(column, topic, got["partition"], got["offset"])
+                rows.put(code, topic, got["partition"], got["error"])
+                if answer is answers[1]:
+                    rows.put(epoch, topic, got["partition"], got["epoch"])
+        errors = np.where(errors == 0, code, errors)
+        columns.append(column)
+    start, end = columns[0], columns[1]
+    stable = columns[2] if share.stable else end
+    size, size_error = _sizes(rows, answers[2])
+    error = _same(whole, rows.count) if whole is not None else _coded(errors)
+    bad = error.index >= 0
+    for column in (start, end, stable, size):
+        column[bad] = -1
+    leader = np.full(rows.count, share.node)
+    return _facts_table(rows, share.leads, sample_ts, leader, epoch, start, end, stable, size, size_error, error)
+
+
+def _sizes(rows: Rows, answer: Any) -> tuple[Array, schema.Names]:
+    size = np.full(rows.count, -1, np.int64)
+    if isinstance(answer, BaseException):
+        return size, _same(named(answer), rows.count)
+    for topic, dirs in answer.topics.items():
+        for got in dirs:
+            here = got[~got["future"]]  # the copy that a move between log directories is still writing does not count
+            if topic in rows.begin:
+                rows.put(size, topic, here["partition"], here["size"])
+    why = named(answer.error) if answer.error else "in none of the leader's log directories"
+    return size, schema.Names((why,), np.where(size < 0, 0, -1).astype(np.int32))
+
+
+def _commits(groups: Mapping[str, Mapping[str, Array]], answer: Any, sample_ts: float) -> pa.Table:
+    if isinstance(answer, BaseException):
+        return failed_commits(groups, named(answer), sample_ts)
+    tables = []
+    for group, wanted in groups.items():
+        rows = Rows.of(wanted)
+        offset = np.full(rows.count, -2, np.int64)
+        errors = np.full(rows.count, _NO_ANSWER, np.int16)
+        got = answer.get(group)
+        if got is not None and got.error:
+            errors[:] = got.error
+        elif got is not None:
+            for topic, entries in got.topics.items():
+                rows.put(offset, topic, entries["partition"], np.maximum(entries["offset"], -1))
+                rows.put(errors, topic, entries["partition"], entries["error"])
+        offset[errors != 0] = -2
+        tables.append(_commits_table(group, rows, sample_ts, offset, _coded(errors)))
+    return pa.concat_tables(tables)
+
+
+def _same(text: str | None, count: int) -> schema.Names:
+    return schema.Names((text or "",), np.full(count, -1 if text is None else 0, np.int32))
+
+
+def _coded(errors: Array) -> schema.Names:
+    codes = [int(c) for c in np.unique(errors) if c]
+    index = np.full(len(errors), -1, np.int32)
+    for i, code in enumerate(codes):
+        index[errors == code] = i
+    return schema.Names(tuple("not in the broker's answer" if c == _NO_ANSWER else named(c) for c in codes), index)
+
+
+def _facts_table(
+    rows: Rows, parts: Mapping[str, Part], ts: float, leader: Array, epoch: Array,
+    start: Array, end: Array, stable: Array, size: Array, size_error: schema.Names, error: schema.Names,
+) -> pa.Table:  # fmt: skip
+    ids = schema.Names(tuple(parts[t].topic_id for t in rows.topics), rows.topic)
+    columns = [
+        schema.Names(rows.topics, rows.topic).column(), ids.column(), pa.array(rows.partition, pa.int32()),
+        pa.array(np.full(rows.count, ts)), pa.array(leader, pa.int32()), pa.array(epoch, pa.int32()),
+        schema.known(start, pa.int64()), schema.known(end, pa.int64()), schema.known(stable, pa.int64()),
+        schema.known(size, pa.int64()), size_error.column(), error.column(),
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=schema.FACTS)
+
+
+def _commits_table(group: str, rows: Rows, ts: float, offset: Array, error: schema.Names) -> pa.Table:
+    columns = [
+        _same(group, rows.count).column(), schema.Names(rows.topics, rows.topic).column(),
+        pa.array(rows.partition, pa.int32()), pa.array(np.full(rows.count, ts)),
+        pa.array(offset, pa.int64(), mask=offset < -1), error.column(),
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=schema.COMMITS)

@@ -1,0 +1,229 @@
+"""The streaming source ``kafka_load``: what the brokers say about partitions and groups, sampled once per micro-batch.
+
+A Python DataSource. The driver-side runner keeps the picture of the cluster and cuts it into shares, one per broker; the
+executors read the shares and return Arrow tables, packed into one row per topic bucket. Offsets of the stream are tiny and
+hold nothing of the brokers: a replayed batch samples them anew, and says so by its ``sample_ts``.
+"""
+
+import json
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from autoscaler.errors import AutoscalerError
+from autoscaler.streaming import reading, schema
+from autoscaler.streaming.client import Clients, Setting
+from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
+from autoscaler.streaming.reading import Part, Share
+
+_CLIENTS = Clients()  # lives as long as the executor's Python worker, which Spark reuses from batch to batch
+_ROWS = pa.schema([("bucket", pa.int32()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary())])
+
+
+def bucket_of(topic: str, buckets: int) -> int:
+    """Return the state bucket of a topic; the same in every process and release."""
+    return zlib.crc32(topic.encode()) % buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the source is to read, as its ``settings`` option carries it."""
+
+    connection: Mapping[str, Setting]
+    topics_of: Mapping[str, tuple[str, ...]]
+    read_committed: bool
+    read_timeout_s: float
+    metadata_every_s: float
+    buckets: int
+
+    @staticmethod
+    def parse(text: str) -> "Plan":
+        """Read the option."""
+        data = json.loads(text)
+        groups = data["groups"]
+        return Plan(
+            connection=data["connection"],
+            topics_of={g["group"]: tuple(g["topics"]) for g in groups},
+            read_committed=any(g["read_committed"] for g in groups),
+            read_timeout_s=data["read_timeout_s"],
+            metadata_every_s=data["metadata_every_s"],
+            buckets=data["buckets"],
+        )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Return every topic of every group, once."""
+        return tuple(sorted({t for topics in self.topics_of.values() for t in topics}))
+
+
+class Shard(InputPartition):
+    """One task's work: shares of brokers, read at the same time, and what is known to be unreadable."""
+
+    def __init__(
+        self, shares: Sequence[Share], leaderless: Mapping[str, Part], missing: Mapping[str, str],
+        uncoordinated: Mapping[str, Mapping[str, Any]], why: str,
+    ) -> None:  # fmt: skip
+        """Take a part of the picture."""
+        super().__init__(None)
+        self.shares, self.leaderless, self.missing = tuple(shares), leaderless, missing
+        self.uncoordinated, self.why = uncoordinated, why
+
+
+def shards(plan: Plan, picture: Picture) -> list[Shard]:
+    """Cut a picture into tasks: one that reads all brokers at once where there is one bucket, else one per broker.
+
+    Every wanted partition is in exactly one task, every group's commits too, whatever is unknown about them.
+    """
+    shares, leaderless = _shares(plan, picture)
+    missing = {t: _absent(t, picture) for t in plan.topics if t not in picture.topics}
+    wanted = {g: _wanted(topics, picture) for g, topics in plan.topics_of.items()}
+    coordinated = {g for s in shares for g in s.groups}
+    uncoordinated = {g: w for g, w in wanted.items() if g not in coordinated and w}
+    why = picture.error or "no coordinator is known yet"
+    per_task = [shares] if plan.buckets == 1 else [[s] for s in shares] or [[]]
+    rest: tuple[Any, ...] = ({}, {}, {}, "")
+    return [Shard(s, *((leaderless, missing, uncoordinated, why) if i == 0 else rest)) for i, s in enumerate(per_task)]
+
+
+def _wanted(topics: Sequence[str], picture: Picture) -> dict[str, Any]:
+    return {t: picture.topics[t].partitions for t in topics if t in picture.topics}
+
+
+def _absent(topic: str, picture: Picture) -> str:
+    return picture.missing.get(topic) or picture.error or f"topic {topic}: not in the broker's answer"
+
+
+def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]:
+    leads: dict[int, dict[str, Part]] = {}
+    for name, topic in picture.topics.items():
+        for node in np.unique(topic.leaders):
+            here = topic.leaders == node
+            known = int(node) if int(node) in picture.brokers else NO_LEADER
+            part = leads.setdefault(known, {})
+            mine = topic.partitions[here] if name not in part else np.union1d(part[name].partitions, topic.partitions[here])
+            part[name] = Part(topic.topic_id, mine)
+    groups: dict[int, dict[str, Any]] = {}
+    for group, node in picture.coordinators.items():
+        wanted = _wanted(plan.topics_of.get(group, ()), picture)
+        if node in picture.brokers and wanted:
+            groups.setdefault(node, {})[group] = wanted
+    nodes = sorted((set(leads) | set(groups)) - {NO_LEADER})
+    shares = [
+        Share(n, picture.brokers[n], leads.get(n, {}), groups.get(n, {}), plan.read_committed) for n in nodes
+    ]  # fmt: skip
+    return shares, leads.get(NO_LEADER, {})
+
+
+def read_shard(plan: Plan, shard: Shard, clients: Clients) -> tuple[pa.Table, pa.Table]:
+    """Read a task's shares, all brokers at once, and return its facts and commits; as many rows whatever fails."""
+    deadline = time.monotonic() + plan.read_timeout_s
+    started = [
+        (share, clients.use(plan.connection, share.address, deadline, lambda c, s=share: reading.read(c, s, deadline)))
+        for share in shard.shares
+    ]
+    now = time.time()
+    facts = [reading.failed_facts(shard.leaderless, -1, "no broker leads this partition", now), reading.topic_errors(shard.missing, now)]
+    commits = [reading.failed_commits(shard.uncoordinated, shard.why, now)]
+    for share, answer in started:
+        try:
+            f, c = answer()
+        except AutoscalerError as e:
+            f, c = reading.unread(share, f"broker {share.node} at {share.address}: {e}")
+        facts.append(f)
+        commits.append(c)
+    return _joined(facts), _joined(commits)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    filled = [t for t in tables if t.num_rows] or [tables[0]]
+    return filled[0] if len(filled) == 1 else pa.concat_tables(filled).unify_dictionaries()
+
+
+def _by_bucket(table: pa.Table, buckets: int) -> dict[int, pa.Table]:
+    if buckets == 1:
+        return {0: table}
+    topics = schema.names(table.combine_chunks(), "topic")
+    of = np.array([bucket_of(t, buckets) for t in topics.names], np.int32)[topics.index] if table.num_rows else np.zeros(0)
+    return {int(b): table.filter(pa.array(of == b)) for b in np.unique(of)}
+
+
+class Reader(DataSourceStreamReader):
+    """The runner's half (offsets, shards) and the executors' half (``read``) of the source."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Keep the plan only: the reader is pickled."""
+        self._plan = plan
+        self._discovery: Discovery | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return the offset before the first batch."""
+        return {"seq": 0, "t_ms": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: object = None) -> dict[str, int]:  # noqa: N802
+        """Return the next offset: every trigger has something to read."""
+        del limit
+        return {"seq": start["seq"] + 1, "t_ms": int(time.time() * 1000)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return the tasks of one batch."""
+        del start, end
+        plan = self._plan
+        if self._discovery is None:
+            self._discovery = Discovery(
+                plan.connection, plan.topics, tuple(plan.topics_of), every_s=plan.metadata_every_s, timeout_s=plan.read_timeout_s
+            )
+        return shards(plan, self._discovery.picture())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Read one task's rows: one per bucket."""
+        if not isinstance(partition, Shard):
+            return
+        began = time.monotonic()
+        facts, commits = read_shard(self._plan, partition, _CLIENTS)
+        parts, buckets = (_by_bucket(t, self._plan.buckets) for t in (facts, commits)), self._plan.buckets
+        facts_of, commits_of = parts
+        took = time.monotonic() - began
+        for bucket in sorted(set(facts_of) | set(commits_of)) if buckets > 1 else (0,):
+            row = {
+                "bucket": [bucket],
+                "read_s": [took],
+                "facts": [schema.pack(facts_of.get(bucket, schema.FACTS.empty_table()))],
+                "commits": [schema.pack(commits_of.get(bucket, schema.COMMITS.empty_table()))],
+            }
+            yield pa.RecordBatch.from_pydict(row, schema=_ROWS)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Do nothing: there is nothing to acknowledge."""
+
+    def stop(self) -> None:
+        """Stop looking for brokers."""
+        if self._discovery is not None:
+            self._discovery.stop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the running discovery behind when pickled."""
+        return {"_plan": self._plan, "_discovery": None}
+
+
+class KafkaLoad(DataSource):
+    """``spark.readStream.format("kafka_load").option("settings", …)``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_load"
+
+    def schema(self) -> str:
+        """Return the packed row's schema."""
+        return schema.SOURCE_DDL
+
+    def streamReader(self, schema: Any) -> Reader:  # noqa: N802, ARG002
+        """Return the reader."""
+        options = {k.lower(): v for k, v in self.options.items()}
+        return Reader(Plan.parse(options["settings"]))
