@@ -129,6 +129,16 @@ class DecisionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CycleRow:
+    """A cycle that the tables hold; there is one for each, while decisions that change nothing are thinned out."""
+
+    decision_id: str
+    at: float
+    consumers_now: int
+    acted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRow:
     """An intent or an outcome that the tables hold."""
 
@@ -148,7 +158,6 @@ class HandoverRow:
     epoch: int
     offset: int
     pause_s: float | None
-    at: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,6 +169,7 @@ class Evidence:
     tenures: list[Tenure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # lines about records that are not in the topic
     decisions: list[DecisionRow] = field(default_factory=list)
+    cycles: list[CycleRow] = field(default_factory=list)
     actions: list[ActionRow] = field(default_factory=list)
     handovers: list[HandoverRow] = field(default_factory=list)
 
@@ -173,10 +183,10 @@ def collect(run: Run) -> Evidence:
     evidence = Evidence(run=run)
     evidence.partitions = read_topic(run)
     read_logs(run, evidence)
-    evidence.decisions = [_decision(r) for r in read_table(run, "decisions")]
-    evidence.decisions.sort(key=lambda d: d.at)
-    evidence.actions = [_action(r) for r in read_table(run, "actions")]
-    evidence.handovers = [_handover(r) for r in read_table(run, "handovers")]
+    evidence.decisions = sorted(_decisions(run), key=lambda d: d.at)
+    evidence.cycles = sorted(_cycles(run), key=lambda c: c.at)
+    evidence.actions = list(_actions(run))
+    evidence.handovers = list(_handovers(run))
     return evidence
 
 
@@ -283,52 +293,68 @@ def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
                 raise EvidenceError(msg) from e
 
 
-def read_table(run: Run, name: str) -> Sequence[Mapping[str, object]]:
-    """Return the rows of a Delta table that belong to the run's group.
+def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[str, object]]:
+    """Return some columns of a Delta table's rows that belong to the run's group.
 
     Raises:
         EvidenceError: The table is not there or lacks a column.
     """
+    place = run.tables / name
     try:
-        rows = DeltaTable(str(run.tables / name)).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(str(place)).to_pyarrow_table(columns=[*columns, "group"]).to_pylist()
     except Exception as e:  # the reader raises types of its own and of Arrow
-        msg = f"table {run.tables / name} cannot be read: {e}"
+        msg = f"table {place} cannot be read: {e}"
         raise EvidenceError(msg) from e
     return [r for r in rows if r["group"] == run.group]
 
 
-def _decision(row: Mapping[str, object]) -> DecisionRow:
-    return DecisionRow(
-        decision_id=str(row["decision_id"]),
-        at=_seconds(row["at"]),
-        reason=str(row["reason"]),
-        consumers_now=_whole(row["consumers_now"]),
-        consumers=_whole(row["consumers"]),
-        acted=bool(row["actions"]),
-    )
+def _decisions(run: Run) -> Iterator[DecisionRow]:
+    columns = ("decision_id", "at", "reason", "consumers_now", "consumers", "acted")
+    for row in read_table(run, "decisions", columns):
+        yield DecisionRow(
+            decision_id=str(row["decision_id"]),
+            at=_seconds(row["at"]),
+            reason=str(row["reason"]),
+            consumers_now=_whole(row["consumers_now"]),
+            consumers=_whole(row["consumers"]),
+            acted=row["acted"] is True,
+        )
 
 
-def _action(row: Mapping[str, object]) -> ActionRow:
-    epoch = row["epoch"]
-    return ActionRow(
-        decision_id=str(row["decision_id"]),
-        phase=str(row["phase"]),
-        status=str(row["status"]),
-        epoch=None if epoch is None else _whole(epoch),
-    )
+def _cycles(run: Run) -> Iterator[CycleRow]:
+    for row in read_table(run, "loads", ("decision_id", "at", "consumers_now", "acted")):
+        yield CycleRow(
+            decision_id=str(row["decision_id"]),
+            at=_seconds(row["at"]),
+            consumers_now=_whole(row["consumers_now"]),
+            acted=row["acted"] is True,
+        )
 
 
-def _handover(row: Mapping[str, object]) -> HandoverRow:
-    before, pause = row["from_uuid"], row["pause_s"]
-    return HandoverRow(
-        partition=_whole(row["partition"]),
-        from_worker=None if before is None else str(before),
-        to_worker=str(row["to_uuid"]),
-        epoch=_whole(row["epoch"]),
-        offset=_whole(row["offset"]),
-        pause_s=None if pause is None else _number(pause),
-        at=_seconds(row["at"]),
-    )
+def _actions(run: Run) -> Iterator[ActionRow]:
+    for row in read_table(run, "actions", ("decision_id", "phase", "status", "epoch")):
+        epoch = row["epoch"]
+        yield ActionRow(
+            decision_id=str(row["decision_id"]),
+            phase=str(row["phase"]),
+            status=str(row["status"]),
+            epoch=None if epoch is None else _whole(epoch),
+        )
+
+
+def _handovers(run: Run) -> Iterator[HandoverRow]:
+    for row in read_table(run, "handovers", ("topic", "partition", "from_uuid", "to_uuid", "epoch", "offset", "pause_s")):
+        before, pause = row["from_uuid"], row["pause_s"]
+        if row["topic"] != run.topic:
+            continue
+        yield HandoverRow(
+            partition=_whole(row["partition"]),
+            from_worker=None if before is None else str(before),
+            to_worker=str(row["to_uuid"]),
+            epoch=_whole(row["epoch"]),
+            offset=_whole(row["offset"]),
+            pause_s=None if pause is None else _number(pause),
+        )
 
 
 def _whole(value: object) -> int:

@@ -153,6 +153,9 @@ def actions_recorded(e: Evidence) -> Finding:
         if sorted(phases) != wanted:
             cases.append(f"{d.decision_id} {d.reason}: has {sorted(phases) or 'nothing'}, needs {wanted}")
     known = Counter(d.decision_id for d in e.decisions)
+    cases += [
+        f"{c.decision_id} acted in its cycle but is no decision" for c in e.cycles if c.acted and c.decision_id not in known
+    ]
     cases += [f"{i} has actions but no decision" for i in by_decision if i not in known]
     cases += [f"{i} is written {n} times" for i, n in known.items() if n > 1]
     published_epochs = {a.epoch for a in e.actions if a.epoch is not None}
@@ -205,16 +208,16 @@ def hot_moved(e: Evidence) -> Finding:
 
 def consumers_used(e: Evidence) -> Finding:
     """Consumer-seconds used while the load ran, against the fewest that each second's rates allow."""
-    times = [d.at for d in e.decisions]
+    times = [c.at for c in e.cycles]
     used = least = exact = 0
     seconds = range(int(e.run.load_from_s + e.run.window_s), int(e.run.load_to_s))
     counted = 0
     for second in seconds:
         at = bisect_right(times, second) - 1
-        if at < 0 or not e.decisions[at].consumers_now:
+        if at < 0 or not e.cycles[at].consumers_now:
             continue
         n, is_exact = fewest(list(_rates(e, second).values()), e.run.usable_bytes_per_s)
-        used += e.decisions[at].consumers_now
+        used += e.cycles[at].consumers_now
         least += max(1, n)
         exact += is_exact
         counted += 1
