@@ -96,7 +96,7 @@ def _need_fresh(cycle: Cycle) -> Step | None:
     if not stale:
         return None
     detail = (
-        f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were last measured {cycle.load.oldest_s:.0f} s "
+        f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
         f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
     )
     return Step(reason=Reason.STALE_INPUT, detail=detail)
@@ -108,11 +108,17 @@ def _error(cycle: Cycle) -> str:
 
 
 def _end_idle(cycle: Cycle) -> Step | None:
-    present = cycle.present
-    idle = sorted(present.live - present.occupied - (present.requested or frozenset()))
-    if cycle.observation.state is None or not idle:
+    idle = sorted(_removable(cycle) - (cycle.present.requested or frozenset()))
+    if not idle:
         return None
     return Step(reason=Reason.UNDERUSED, detail=f"consumers {names(idle)} hold nothing and are not requested: they end")
+
+
+def _removable(cycle: Cycle) -> frozenset[int]:
+    """Return live consumers that hold nothing and are owed nothing; none while anything is still changing hands."""
+    if cycle.observation.state is None or cycle.present.pending:
+        return frozenset()
+    return cycle.present.live - cycle.present.occupied
 
 
 def _rest(cycle: Cycle) -> Step:
@@ -169,7 +175,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             target,
             requested=present.requested or frozenset(),
             wanted=wanted,
-            removable=present.live - present.occupied if observation.state is not None else frozenset(),
+            removable=_removable(cycle),
         )
     )
     advised = policy.mode == "advise"

@@ -1,0 +1,108 @@
+"""Placements that keep what can be kept."""
+
+import pytest
+
+from autoscaler.model import TopicPartition
+from autoscaler.packing import assign, consumer_loads, drain, fit_count, place_unowned
+from tests.builders import named, owned, owners, rates, tp
+
+Loads = dict[TopicPartition, float]
+Owners = dict[TopicPartition, int]
+
+
+@pytest.mark.parametrize(
+    ("loads", "owner", "consumers", "placed", "why"),
+    [
+        (named(a=5, b=3, n=4), owners(a=0, b=1), None, owners(a=0, b=1, n=0), "best fit: the fullest that has room"),
+        (named(a=8, b=3, n=4), owners(a=0, b=1), None, owners(a=0, b=1, n=1), "the fullest has no room"),
+        (named(a=8, b=8, n=4), owners(a=0, b=2), None, owners(a=0, b=2, n=1), "no room anywhere: the lowest free index"),
+        (named(a=8, b=3, n=4), owners(a=0, b=1), [0], owners(a=0, b=1, n=0), "only consumer 0 lives: late beats nobody"),
+        (named(a=8, b=9, n=4), owners(a=0, b=1), [0, 1], owners(a=0, b=1, n=0), "nobody has room: the least loaded"),
+        (named(a=8, b=9, n=4), owners(a=0, b=1), [0, 1, 2], owners(a=0, b=1, n=2), "an idle one lives"),
+        (named(m=6, n=5, o=4), {}, [0, 1], owners(m=0, n=1, o=0), "biggest first, then best fit"),
+        (named(a=5), owners(a=0), [], owners(a=0), "nothing to place needs nobody"),
+        (named(a=5, n=1), owners(a=0, gone=1), None, owners(a=0, n=0), "a partition that is gone holds nothing"),
+    ],
+)
+def test_only_partitions_without_an_owner_are_placed(
+    loads: Loads, owner: Owners, consumers: list[int] | None, placed: Owners, why: str
+) -> None:
+    assert place_unowned(loads, 10, owner, consumers) == placed, why
+
+
+def test_placing_on_nobody_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no consumer may receive n-0"):
+        place_unowned(named(n=1), 10, {}, [])
+
+
+def test_consumer_loads_name_those_who_hold_nothing() -> None:
+    assert consumer_loads(named(a=1, b=2), owners(a=3, b=3, unknown=1), [0]) == {0: 0.0, 1: 0.0, 3: 3.0}
+
+
+def test_a_count_within_bounds_is_left_alone() -> None:
+    loads = rates(6, 6, 6)
+    fitted = fit_count(loads, 10, {}, "MWF", at_least=2, at_most=4)
+    assert (fitted.plan, fitted.wanted, fitted.capacity, fitted.limited) == (assign(loads, 10, {}, "MWF"), 3, 10, False)
+
+
+@pytest.mark.parametrize("algorithm", ["MWF", "BFD"])
+def test_too_few_allowed_shares_the_overload(algorithm: str) -> None:
+    loads = rates(*[6] * 6)  # six consumers wanted
+    fitted = fit_count(loads, 10, {}, algorithm, at_least=1, at_most=3)
+    assert (fitted.plan.consumers, fitted.wanted, fitted.limited) == (3, 6, True)
+    assert sorted(consumer_loads(loads, fitted.plan.owner).values()) == [12, 12, 12], "nobody carries more than its share"
+    assert fitted.capacity == pytest.approx(12, rel=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ["MWF", "BFD"])
+def test_more_asked_for_spreads_the_load(algorithm: str) -> None:
+    loads = rates(2, 2, 2, 2)
+    fitted = fit_count(loads, 10, owned([0, 1, 2, 3]), algorithm, at_least=2, at_most=9)
+    assert (fitted.plan.consumers, fitted.wanted, fitted.limited) == (2, 1, True)
+    assert sorted(consumer_loads(loads, fitted.plan.owner).values()) == [4, 4]
+
+
+def test_silent_partitions_are_spread_too() -> None:
+    fitted = fit_count(rates(0, 0, 0, 0), 10, {}, "MWF", at_least=2, at_most=2)
+    assert sorted(len([p for p in fitted.plan.owner if fitted.plan.owner[p] == c]) for c in (0, 1)) == [2, 2]
+
+
+def test_never_more_consumers_than_partitions() -> None:
+    fitted = fit_count(rates(1, 1, 1), 10, {}, "MWF", at_least=5, at_most=9)
+    assert fitted.plan.consumers == 3
+
+
+def test_a_partition_above_every_capacity_does_not_take_a_second_consumer() -> None:
+    fitted = fit_count(rates(1000, 1), 10, {}, "MWF", at_least=1, at_most=1)
+    assert fitted.plan.consumers == 1
+    assert fitted.plan.oversized == (tp(0),), "figures are those of the capacity asked for"
+
+
+def test_between_two_counts_the_lower_is_taken() -> None:
+    """Equal rates jump from one consumer to four; two cannot be had, and more than allowed must not come out."""
+    loads = rates(7, 7, 7, 7)
+    assert fit_count(loads, 28, {}, "NFD", at_least=3, at_most=3).plan.consumers == 2
+
+
+@pytest.mark.parametrize(("at_least", "at_most"), [(1, 0), (3, 2)])
+def test_bounds_that_leave_no_count_are_refused(at_least: int, at_most: int) -> None:
+    with pytest.raises(ValueError, match=r"leave no number"):
+        fit_count(rates(1), 10, {}, "MWF", at_least=at_least, at_most=at_most)
+
+
+@pytest.mark.parametrize(
+    ("loads", "holds", "keep", "after", "why"),
+    [
+        (rates(3, 2, 1), [[0], [1], [2]], 2, [[0, 2], [1], []], "the least loaded one gives what it has, best fit"),
+        (rates(3, 2, 1), [[0], [1], [2]], 1, [[0, 1, 2], [], []], "two give"),
+        (rates(3, 2), [[0], [1], []], 2, [[0], [1], []], "one that holds nothing goes first, nothing moves"),
+        (rates(9, 9, 9), [[0], [1], [2]], 2, None, "what must move fits nowhere"),
+        (rates(15, 2), [[0], [1]], 1, None, "one above capacity takes no more"),
+        (rates(15, 2, 2), [[0], [1], [2]], 2, [[0], [1, 2], []], "one above capacity may stay as it is"),
+    ],
+)
+def test_draining_moves_only_what_the_emptied_ones_held(
+    loads: Loads, holds: list[list[int]], keep: int, after: list[list[int]] | None, why: str
+) -> None:
+    placed = drain(loads, 10, owned(*holds), range(len(holds)), keep)
+    assert placed == (None if after is None else owned(*after)), why

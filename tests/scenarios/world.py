@@ -1,0 +1,212 @@
+"""A tiny world that carries decisions out: workers that take time to start, partitions that take a cycle to change hands.
+
+It stands for the controller, the control log, the workers and the platform, as far as a decision can see them, and checks
+after every cycle what must never happen.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.decide import History, decide
+from autoscaler.model import (
+    Decision,
+    GroupState,
+    LoadSnapshot,
+    MovePartition,
+    Observation,
+    PartitionLoad,
+    Reason,
+    RemoveWorkers,
+    TopicPartition,
+    WorkerPhase,
+    WorkerView,
+)
+from autoscaler.policy import Policy
+from tests.builders import T0, load
+
+Traffic = Callable[[float], Mapping[TopicPartition, float]]  # seconds since the start -> bytes/s
+
+
+@dataclass(slots=True, kw_only=True)
+class Process:
+    """One incarnation of a worker."""
+
+    ready_at: float
+    life: int
+    owned: set[TopicPartition] = field(default_factory=set)
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """One managed group; time passes in ``step``.
+
+    Attributes:
+        start_s: From a request to a worker that is there. Slots in ``never`` do not start at all.
+        handover_s: From a plan to the new owner holding the partition.
+    """
+
+    policy: Policy
+    traffic: Traffic
+    start_s: float = 2.0
+    handover_s: float = 1.0
+    never: set[int] = field(default_factory=set)
+    away: Callable[[float], bool] = field(default=lambda _: False)
+    lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
+    t: float = 0.0
+    epoch: int = 0
+    plan_at: float | None = None
+    requested: frozenset[int] | None = None
+    plan: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)  # slot and life that it was granted to
+    workers: dict[int, Process] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+    decisions: list[Decision] = field(default_factory=list)
+    _lives: int = 0
+    _moving: dict[TopicPartition, float] = field(default_factory=dict)
+    _seen: dict[TopicPartition, tuple[float, float]] = field(default_factory=dict)
+
+    def run(self, seconds: float) -> list[Decision]:
+        """Let seconds pass, a decision each, and return these decisions."""
+        before = len(self.decisions)
+        for _ in range(int(seconds)):
+            self.step()
+        return self.decisions[before:]
+
+    def step(self) -> Decision:
+        """Measure, decide, carry out, and let a second pass."""
+        self._let_happen()
+        now = T0 + self.t
+        observation = Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None)
+        decision, self.history = decide(observation, self.history, self.policy, now)
+        self._check(decision)
+        self._carry_out(decision, now)
+        self.decisions.append(decision)
+        self.t += 1.0
+        return decision
+
+    def kill(self, slot: int) -> None:
+        """End a worker without a word; the platform starts another."""
+        del self.workers[slot]
+
+    def restart_controller(self) -> None:
+        """Forget everything that only the controller knew."""
+        self.history = History.from_plan(self.plan_at)
+
+    @property
+    def live(self) -> frozenset[int]:
+        """Return the slots whose worker is there."""
+        return frozenset(s for s, w in self.workers.items() if w.ready_at <= self.t)
+
+    @property
+    def owner(self) -> dict[TopicPartition, int]:
+        """Return the planned owner of every partition whose owner lives."""
+        return {p: s for p, (s, life) in self.plan.items() if s in self.live and self.workers[s].life == life}
+
+    def loads(self) -> dict[int, float]:
+        """Return bytes/s on every live worker, as the plan has it."""
+        rates = self.traffic(self.t)
+        return {s: sum(rates.get(p, 0.0) for p, o in self.owner.items() if o == s) for s in sorted(self.live)}
+
+    def _measure(self, now: float) -> LoadSnapshot:
+        loads: list[PartitionLoad] = []
+        for p, rate in sorted(self.traffic(self.t).items()):
+            if not self.away(self.t):
+                self._seen[p] = (rate, self.t)
+                loads.append(load(p, rate, lag_s=self.lag_s(self.t)))
+            elif p in self._seen:
+                value, at = self._seen[p]
+                loads.append(load(p, value, known=False, age_s=self.t - at, error="broker 0 does not answer"))
+            else:
+                loads.append(load(p, None, error="broker 0 does not answer"))
+        return LoadSnapshot(group="g", sample_ts=now, loads=tuple(loads), known=all(x.known for x in loads))
+
+    def _state(self) -> GroupState:
+        owner = self.owner
+        return GroupState(
+            epoch=self.epoch,
+            workers=tuple(
+                WorkerView(
+                    name=f"g-{s}",
+                    uuid=f"{s}.{w.life}",
+                    slot=s,
+                    phase=WorkerPhase.ACTIVE,
+                    instance=str(w.life),
+                    owned=frozenset(w.owned),
+                )
+                for s, w in sorted(self.workers.items())
+                if w.ready_at <= self.t
+            ),
+            owner=owner,
+            orphans=frozenset(self.plan) - frozenset(owner),
+            pending=frozenset(p for p, s in owner.items() if p not in self.workers[s].owned),
+            requested=self.requested,
+            plan_at=self.plan_at,
+        )
+
+    def _let_happen(self) -> None:
+        for slot in sorted(self.requested or ()):
+            if slot not in self.workers and slot not in self.never:
+                self._lives += 1
+                self.workers[slot] = Process(ready_at=self.t + self.start_s, life=self._lives)
+        for p, slot in self.owner.items():
+            holding = [w for s, w in self.workers.items() if p in w.owned and s != slot]
+            if holding and self._moving.get(p, self.t) <= self.t:
+                for w in holding:
+                    w.owned.discard(p)
+            elif not holding and p not in self.workers[slot].owned and self._moving.get(p, self.t) <= self.t:
+                self.workers[slot].owned.add(p)
+                self._moving.pop(p, None)
+
+    def _carry_out(self, decision: Decision, now: float) -> None:
+        changes = decision.requested != self.requested or dict(decision.target) != self.owner
+        if decision.actions and changes:
+            self.epoch, self.plan_at, self.requested = self.epoch + 1, now, decision.requested
+            granted = {p: (s, self.workers[s].life) for p, s in decision.target.items() if s in self.live}
+            for p, grant in granted.items():
+                if self.plan.get(p) != grant:
+                    self._moving[p] = self.t + self.handover_s
+            kept = {p: g for p, g in self.plan.items() if p in decision.target and p not in granted}
+            self.plan = {**kept, **granted}
+        for action in decision.actions:
+            if isinstance(action, RemoveWorkers):
+                for slot in action.slots:
+                    assert not self.workers[slot].owned, f"worker {slot} ended with {self.workers[slot].owned}"
+                    del self.workers[slot]
+
+    def _check(self, decision: Decision) -> None:
+        kinds = [type(a).__name__ for a in decision.actions]
+        assert kinds == sorted(kinds, key=["AddWorkers", "MovePartition", "RemoveWorkers"].index), kinds
+        assert len(decision.requested) <= max(self.policy.max_consumers, len(self.requested or ())), decision
+        assert set(decision.target.values()) <= decision.requested, decision
+        if self.owner and not self._orphaned():
+            assert set(self.owner) <= set(decision.target), decision
+        for action in decision.actions:
+            if isinstance(action, MovePartition):
+                assert action.target in self.live, f"{action} goes to a worker that is not there"
+                assert action.source == self.owner.get(action.partition), action
+
+    def _orphaned(self) -> bool:
+        return set(self.plan) != set(self.owner)
+
+
+def scalings(decisions: list[Decision]) -> list[int]:
+    """Return the number of consumers after each change of it."""
+    counts = [d.consumers for d in decisions]
+    return [b for a, b in zip(counts, counts[1:], strict=False) if a != b]
+
+
+def moves(decisions: list[Decision]) -> list[MovePartition]:
+    """Return every move from one live consumer to another."""
+    return [a for d in decisions for a in d.actions if isinstance(a, MovePartition) and a.source is not None]
+
+
+def reasons(decisions: list[Decision]) -> list[Reason]:
+    """Return the reasons in order, repetitions left out."""
+    found = [d.reason for d in decisions]
+    return [r for i, r in enumerate(found) if i == 0 or found[i - 1] != r]
+
+
+def settled(policy: Policy, rates: Mapping[TopicPartition, float], **changes: object) -> World:
+    """Return a world whose group has been at rest with this traffic for a while."""
+    world = World(policy=policy, traffic=lambda _: rates, **changes)  # type: ignore[arg-type]
+    world.run(20)
+    return replace(world, decisions=[])
