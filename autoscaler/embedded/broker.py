@@ -185,7 +185,7 @@ class Node:
 
     def _java(self, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / f'log4j2-{self.number}.properties'}"
-        return [jars.java(), *self._jvm, logging, "-cp", f"{jars.fetch(jars.KAFKA)}/*", *arguments]
+        return [jars.java(), *self._jvm, logging, "-cp", jars.class_path(jars.KAFKA), *arguments]
 
 
 class Cluster:

@@ -75,8 +75,8 @@ def directory(bundle: Bundle) -> Path:
 
 
 def class_path(bundle: Bundle) -> str:
-    """Return the bundle as a Java class path of files, fetching it first if needed."""
-    return os.pathsep.join(str(jar) for jar in sorted(fetch(bundle).glob("*.jar")))
+    """Return the bundle as a Java class path (with Java's own wildcard), fetching it first if needed."""
+    return f"{fetch(bundle)}{os.sep}*"
 
 
 def java() -> str:

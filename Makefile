@@ -1,0 +1,51 @@
+# What a fresh machine needs: python3 (3.11 or later), Java 17 or later, make, bash. `make demo` and `make test` do the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+LOG := .run/logs
+# Tests that need longer than a minute each, and benches, are left out; TESTS="tests/core -k name" narrows the run.
+TESTS ?= tests
+ARGS ?=
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help install java jars demo check test bench clean
+
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+install: .venv/installed ## make .venv with everything
+
+java: ## look for Java 17 or later; YES=1 installs it with the system's package manager
+	@YES="$(YES)" .ci/java
+
+.venv/bin/python:
+	@.ci/python
+
+.venv/installed: pyproject.toml .venv/bin/python
+	@.ci/install
+
+jars: install java ## fetch the Delta and Kafka broker jars into the cache directory
+	@$(BIN)/python -m autoscaler.embedded.jars >/dev/null
+
+demo: jars ## the whole loop on a real broker, about four minutes; ARGS="--duration 600 --partitions 64 --seed 7"
+	@exec $(BIN)/python -m autoscaler.cli demo $(ARGS)
+
+check: install ## style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports | sed -n "/^Analyzed/,\$$p"
+
+test: jars ## every test that takes less than a minute, real broker and Spark included
+	$(BIN)/python -m pytest -m "not slow" $(TESTS) $(ARGS)
+
+bench: jars ## measure, and print a table with machine and commit
+	$(BIN)/python -m tests.bench $(ARGS)
+
+clean: ## remove what was made here (the jars' cache stays)
+	rm -rf .venv .run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

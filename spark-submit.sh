@@ -1,0 +1,212 @@
+#!/usr/bin/env bash
+# Runs the autoscaler's job and keeps it running:
+#
+#   ./spark-submit.sh --config FILE [spark-submit options]
+#
+# The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
+# started again after a pause (1, 2, 4 ... 30 s; from 1 s again after five minutes of health), unless its exit code says that
+# this would not help: 78 (settings), 77 (another controller has taken over). SIGTERM and Ctrl-C end the job in order; the
+# workers go on. Its output is appended to logs/job.log below the configured state_dir; what this script does is said here.
+#
+# Environment: AUTOSCALER_PYTHON (interpreter with the package; else .venv, else python3), AUTOSCALER_SPARK_SUBMIT,
+# AUTOSCALER_JAVA_OPTIONS (further options of the driver's JVM), AUTOSCALER_STOP_TIMEOUT_S (45).
+set -uo pipefail
+
+readonly SETTINGS=78 FENCED=77
+readonly DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
+readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
+readonly here job=$here/jobs/autoscale.py
+
+say() {
+    printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >&2
+    [[ -n ${log:-} ]] && printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >>"$log"
+    return 0
+}
+
+usage() {
+    printf 'usage: %s --config FILE [spark-submit options]\n' "$0" >&2
+    exit "$SETTINGS"
+}
+
+# --- what to run ------------------------------------------------------------------------------------------------------
+config='' master='' options=()
+while (($#)); do
+    case $1 in
+        --config) [[ $# -ge 2 ]] || usage; config=$2; shift ;;
+        --config=*) config=${1#*=} ;;
+        --master) [[ $# -ge 2 ]] || usage; master=$2; options+=("$1" "$2"); shift ;;
+        --master=*) master=${1#*=}; options+=("$1") ;;
+        -h | --help) usage ;;
+        *) options+=("$1") ;;
+    esac
+    shift
+done
+[[ -n $config ]] || usage
+
+python=${AUTOSCALER_PYTHON:-}
+[[ -z $python && -x $here/.venv/bin/python ]] && python=$here/.venv/bin/python
+python=$(command -v "${python:-python3}") || { say "no Python found: run 'make install', or set AUTOSCALER_PYTHON"; exit "$SETTINGS"; }
+if ! "$python" -c 'import autoscaler.cli' 2>/dev/null; then
+    say "$python does not have the package: run 'make install', or set AUTOSCALER_PYTHON to an interpreter that has it"
+    exit "$SETTINGS"
+fi
+"$python" -m autoscaler.cli validate --config "$config" || exit $?
+
+# One start of Python answers all: where Spark is, where the state lies, and the class path that a local master needs.
+facts=$("$python" - "$config" "${master:-local}" <<'PYTHON'
+import sys
+from autoscaler.embedded import jars
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.settings import load
+
+try:
+    home = jars.spark_home()
+    local = sys.argv[2].startswith("local") and not any((home / "jars").glob("delta-spark_*.jar"))
+    print(home, load(sys.argv[1]).root, jars.class_path(jars.DELTA) if local else "", sep="\n")
+    jars.java()
+except AutoscalerError as e:
+    sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
+    sys.exit(78 if isinstance(e, SettingsError) else 1)
+PYTHON
+) || exit $?
+{ read -r home; read -r state; read -r delta; } <<<"$facts"
+export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
+# The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
+export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
+log=$state/logs/job.log
+exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
+if command -v flock >/dev/null && ! flock --timeout 20 9; then
+    say "another spark-submit.sh runs on $state: stop it first, or give this one another state_dir"
+    exit "$SETTINGS"
+fi
+
+command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
+[[ -n $master ]] || command+=(--master 'local[4]')
+case ${master:-local} in
+    local*)
+        command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto ${AUTOSCALER_JAVA_OPTIONS:-}")
+        [[ -n $delta ]] && command+=(--driver-class-path "$delta")
+        ;;
+    *)
+        command+=(--packages "$DELTA_PACKAGE")
+        [[ -n ${AUTOSCALER_JAVA_OPTIONS:-} ]] && command+=(--driver-java-options "$AUTOSCALER_JAVA_OPTIONS")
+        ;;
+esac
+command+=(${options[@]+"${options[@]}"} "$job" --config "$config")
+
+# --- run it, and again --------------------------------------------------------------------------------------------------
+child='' stopping='' killed=''
+
+# The Python driver is a child of the JVM that spark-submit becomes. Only the driver knows how to end in order: a JVM that
+# is told to end takes Spark away below it.
+drivers() {
+    local pid
+    if compgen -G "/proc/$1/task/*/children" >/dev/null; then
+        for pid in $(cat "/proc/$1"/task/*/children 2>/dev/null); do
+            tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$job" && echo "$pid"
+        done
+    else
+        pgrep -P "$1" -f "$job"
+    fi
+    return 0
+}
+
+signal_job() { # NAME
+    local found
+    found=$(drivers "$child")
+    # shellcheck disable=SC2086  several pids are several words
+    kill -s "$1" ${found:-$child} 2>/dev/null
+    return 0
+}
+
+stop() {
+    if [[ -n $stopping ]]; then
+        say 'told to stop again: killing the job'
+        killed=1
+    fi
+    stopping=1
+    [[ -n $child ]] || return 0
+    [[ -n $killed ]] && { signal_job KILL; kill -s KILL "$child" 2>/dev/null; return 0; }
+    say 'stopping the job'
+    signal_job TERM
+}
+trap stop TERM INT HUP
+
+# If this script is killed outright, the job must not run on without it: the pipe's end tells the watcher.
+exec 8> >(
+    trap '' TERM INT HUP
+    exec 9>&-
+    child=''
+    while read -r child; do :; done
+    [[ -n $child ]] || exit 0
+    found=$(drivers "$child")
+    # shellcheck disable=SC2086
+    kill -s KILL $found "$child" 2>/dev/null
+)
+
+launch() {
+    set -m # a process group of its own: Ctrl-C is for this script, which ends the job in order
+    "${command[@]}" </dev/null >>"$log" 2>&1 8>&- &
+    child=$!
+    set +m
+    echo "$child" >&8
+}
+
+await() { # sets code
+    code=0
+    local since=$SECONDS deadline=''
+    while kill -0 "$child" 2>/dev/null; do
+        if [[ -n $stopping ]]; then # a bounded wait: whoever stops this script waits for it
+            deadline=${deadline:-$((SECONDS + ${AUTOSCALER_STOP_TIMEOUT_S:-45}))}
+            if ((SECONDS >= deadline)); then
+                say 'the job did not end in time: killing it'
+                signal_job KILL
+                kill -s KILL "$child" 2>/dev/null
+            fi
+            nap .2
+        fi
+        [[ -n $stopping ]] && continue
+        wait "$child"
+        code=$?
+    done
+    wait "$child" # a signal may have ended the wait above in place of the child
+    local again=$?
+    ((again == 127)) || code=$again
+    echo >&8
+    child=''
+    ran_s=$((SECONDS - since))
+}
+
+nap() { # SECONDS; a signal ends it
+    sleep "$1" 8>&- 9>&- &
+    local sleeper=$!
+    wait "$sleeper"
+    kill "$sleeper" 2>/dev/null
+    return 0
+}
+
+pause=1
+while [[ -z $stopping ]]; do
+    say "starting the job; its output goes to $log"
+    launch
+    await
+    [[ -n $stopping ]] && break
+    case $code in
+        0) say 'the job ended'; exit 0 ;;
+        "$SETTINGS") say "the job refused its settings, see the end of $log"; tail -n 5 "$log" >&2; exit "$code" ;;
+        "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
+    esac
+    ((ran_s >= HEALTHY_S)) && pause=1
+    say "the job ended with exit code $code after $ran_s s; starting it again in $pause s"
+    code=0 # of no interest any more
+    nap "$pause"
+    pause=$((pause * 2 > LONGEST_PAUSE_S ? LONGEST_PAUSE_S : pause * 2))
+done
+case ${code:-0} in
+    143) code=0 ;; # the JVM had no driver yet and ended as it was told
+esac
+say "stopped (exit code ${code:-0})"
+exit "${code:-0}"
