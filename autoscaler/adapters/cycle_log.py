@@ -1,0 +1,188 @@
+"""One JSON line per cycle and group, for the live view and for people with ``tail -f``.
+
+Stands after the decision and beside the audit: the tables are for questions, this file is for watching. It is appended to and
+rotated by size; a line that cannot be written is reported once and never stops a cycle.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TextIO, assert_never
+
+from autoscaler.model import (
+    Action,
+    AddWorkers,
+    Decision,
+    LoadSnapshot,
+    MovePartition,
+    Observation,
+    PartitionLoad,
+    RemoveWorkers,
+    TopicPartition,
+)
+from autoscaler.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+class CycleLog:
+    """An append-only file of JSON lines, rotated to ``.1``, ``.2``, … before it grows over ``max_bytes``."""
+
+    def __init__(self, path: Path, clock: Clock, *, max_bytes: int = 64 << 20, keep: int = 3) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: The file; its directory is made when needed.
+            clock: Stamps lines that carry no ``t``.
+            max_bytes: Size at which the file is rotated.
+            keep: Rotated files that stay.
+        """
+        self._path = path
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._file: TextIO | None = None
+        self._failing = False
+
+    def write(self, mapping: Mapping[str, object]) -> None:
+        """Append one line; an unwritable file is reported when it starts to fail, and tried again with the next line."""
+        line = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n"
+        try:
+            self._append(line)
+            self._failing = False
+        except OSError as e:
+            if not self._failing:
+                log.warning("%s cannot be written (%s); cycles go on without it", self._path, e)
+            self._failing = True
+            self.close()
+
+    def close(self) -> None:
+        """Close the file; a later ``write`` opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as e:
+                log.debug("closing %s: %s", self._path, e)
+
+    def _append(self, line: str) -> None:
+        file = self._file or self._open()
+        if file.tell() > 0 and file.tell() + len(line.encode()) > self._max_bytes:
+            self._rotate()
+            file = self._open()
+        file.write(line)
+        file.flush()
+
+    def _open(self) -> TextIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a", encoding="utf-8")
+        return self._file
+
+    def _rotate(self) -> None:
+        self.close()
+        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._keep + 1))]
+        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+            if newer.exists():
+                newer.replace(older)
+        if self._keep == 0:
+            self._path.unlink(missing_ok=True)
+
+
+def cycle_record(
+    *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+) -> dict[str, object]:
+    """Return the line of one cycle: what was decided, on what, and how long each stage took.
+
+    Rates are log bytes/s, ages, latencies and stages seconds. In a managed group ``workers`` are the live incarnations; in a
+    native one they are the members, named by client id (by member id where two share one), without a slot.
+    """
+    loads = {load.partition: load for load in snapshot.loads}
+    capacity = decision.capacity_bytes_per_s
+    return {
+        "t": decision.at,
+        "cycle": cycle,
+        "group": decision.group,
+        "mode": decision.mode,
+        "reason": decision.reason.value,
+        "limited_by": decision.limited_by.value if decision.limited_by else None,
+        "detail": decision.detail,
+        "epoch": decision.epoch,
+        "consumers_now": decision.consumers_now,
+        "consumers": decision.consumers,
+        "recommended": decision.recommended,
+        "lower_bound": decision.lower_bound,
+        "total_bytes_per_s": decision.total_bytes_per_s,
+        "total_lag_records": decision.total_lag_records,
+        "usable_bytes_per_s": capacity,
+        "capacity_bytes_per_s": capacity,
+        "known": snapshot.known,
+        "partitions": len(snapshot.loads),
+        "r_score": decision.r_score,
+        "actions": list(described(decision.actions)),
+        "workers": _workers(observation, loads),
+        "stages": dict(stages),
+        "sample_age_s": max(0.0, decision.at - snapshot.sample_ts),
+    }
+
+
+def described(actions: Iterable[Action]) -> Iterable[str]:
+    """Yield each action in a few words: ``add 2``, ``move topic-3 0->2``, ``remove 1``."""
+    for action in actions:
+        match action:
+            case AddWorkers(slots=slots):
+                yield from (f"add {s}" for s in slots)
+            case MovePartition(partition=p, source=source, target=target):
+                yield f"move {p} {'-' if source is None else source}->{target}"
+            case RemoveWorkers(slots=slots):
+                yield from (f"remove {s}" for s in slots)
+            case _:
+                assert_never(action)
+
+
+def _workers(observation: Observation, loads: Mapping[TopicPartition, PartitionLoad]) -> list[dict[str, object]]:
+    if observation.state is not None:
+        ordered = sorted(observation.state.workers, key=lambda w: (w.slot is None, w.slot or 0, w.name, w.uuid))
+        return [
+            _worker(loads, w.owned, slot=w.slot, name=w.name, uuid=w.uuid, phase=w.phase.value)
+            | {"latency_p50_s": w.latency_p50_s, "latency_p99_s": w.latency_p99_s}
+            for w in ordered
+        ]
+    members = observation.members.members if observation.members else ()
+    clients = [m.client_id for m in members]
+    return [
+        _worker(
+            loads,
+            m.assigned,
+            slot=None,
+            name=m.client_id if clients.count(m.client_id) == 1 else m.member_id,
+            uuid=m.member_id,
+            phase="active",
+        )
+        | {"latency_p50_s": None, "latency_p99_s": None}
+        for m in sorted(members, key=lambda m: (m.client_id, m.member_id))
+    ]
+
+
+def _worker(
+    loads: Mapping[TopicPartition, PartitionLoad],
+    partitions: Iterable[TopicPartition],
+    *,
+    slot: int | None,
+    name: str,
+    uuid: str,
+    phase: str,
+) -> dict[str, object]:
+    owned = sorted(partitions)
+    known = [loads[p] for p in owned if p in loads]
+    rates = [x.bytes_per_s for x in known if x.bytes_per_s is not None]
+    lags = [x.lag_records for x in known if x.lag_records is not None]
+    return {
+        "slot": slot,
+        "name": name,
+        "uuid": uuid,
+        "phase": phase,
+        "bytes_per_s": sum(rates) if rates or not owned else None,
+        "lag_records": sum(lags) if lags or not owned else None,
+        "partitions": [str(p) for p in owned],
+    }

@@ -1,0 +1,229 @@
+"""Moves waiting cycles into the tables from a thread of its own, each row once, whatever fails in between.
+
+Stands after the buffer; the tables are behind ``TableWriter``, so that everything here runs without Spark.
+
+Why nothing is written twice and nothing that acted is lost:
+
+- A batch is frozen when it is taken. Its version goes with every try, and a writer skips a version that it has committed, so a
+  try whose answer was lost is repeated safely. Versions only number batches: an intent, an outcome and a cycle that did nothing
+  are different rows whatever version carries them, and none is skipped on behalf of another.
+- Cycles that acted, and handovers, are in the journal before they are in memory only. After a kill the next life looks up the
+  keys of what it finds in the journal, and writes the missing rows.
+- The latest plan's summary, from Kafka, covers the moment between publishing and the journal; it is completed the same way,
+  once no other life can still be writing it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Protocol
+
+import pyarrow as pa
+
+from autoscaler.adapters.delta import rows
+from autoscaler.adapters.delta.buffer import Batch, Buffer
+from autoscaler.adapters.delta.journal import Journal, left_behind
+from autoscaler.adapters.delta.rows import Cycle
+from autoscaler.errors import AutoscalerError
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_HANDOVERS_SEEN_DAYS = 2  # a new life reports again what it reads in the control log
+_HANDOVERS_SEEN = 200_000
+_CLOSING_TRIES = 2
+
+Key = tuple[object, ...]
+
+
+class TableWriter(Protocol):
+    """The tables. Methods raise ``AutoscalerError`` when they fail and may then have committed or not."""
+
+    def prepare(self) -> None:
+        """Make or open the tables."""
+        ...
+
+    def append(self, table: str, rows: pa.Table, version: int) -> None:
+        """Append rows in one commit, unless this life has committed this version of the table."""
+        ...
+
+    def keys(self, table: str, since: date) -> set[Key]:
+        """Return the keys of all rows of this date and later."""
+        ...
+
+    def today(self) -> date:
+        """Return the present UTC date."""
+        ...
+
+
+class Flusher:
+    """A daemon thread that writes every ``flush_s`` and at once when it is woken."""
+
+    def __init__(self, buffer: Buffer, writer: TableWriter, journal: Journal, flush_s: float) -> None:
+        """Start nothing; the thread begins, and opens the tables, with the first ``wake``."""
+        self._buffer = buffer
+        self._writer = writer
+        self._journal = journal
+        self._flush_s = flush_s
+        self._signal = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start = threading.Lock()
+        self._prepared = False
+        self._batch: Batch | None = None
+        self._done: set[str] = set()
+        self._completing: list[tuple[int, Cycle]] = []
+        self._handed: dict[Key, None] = {}
+        self._waits = False
+
+    def wake(self, *, at_once: bool) -> None:
+        """Make sure that the thread runs; with ``at_once`` let it write now."""
+        with self._start:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="audit-flush", daemon=True)
+                self._thread.start()
+        if at_once:
+            self._signal.set()
+
+    def complete(self, cycle: Cycle) -> None:
+        """Write what is missing of a cycle of an earlier life."""
+        number = self._journal.add(cycle)
+        with self._start:
+            self._completing.append((number, cycle))
+        self.wake(at_once=True)
+
+    def flush(self) -> None:
+        """Write everything that waits; on an error what is left is written by the next call.
+
+        Raises:
+            AutoscalerError: The tables could not be written.
+        """
+        if not self._prepared:
+            self._prepare()
+        if self._batch is not None:  # before anything with a higher version, which would make the writer skip this one
+            self._write(self._batch)
+        self._recover()
+        while (batch := self._take()) is not None:
+            self._write(batch)
+
+    def close(self, timeout_s: float) -> None:
+        """Write what is left, for at most ``timeout_s``; what acted and could not be written stays in the journal."""
+        with self._start:
+            self._closing.set()
+        self._signal.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                log.warning(
+                    "the audit's last rows were not written within %.0f s; the next start writes those that acted", timeout_s
+                )
+        self._journal.close()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            self._signal.wait(0.0 if not self._prepared and not failures else self._flush_s)
+            self._signal.clear()
+            failures = 0 if self._tried() else failures + 1
+            if failures:
+                self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
+        for _ in range(_CLOSING_TRIES):
+            if self._tried():
+                return
+
+    def _tried(self) -> bool:
+        try:
+            self.flush()
+        except AutoscalerError as e:
+            log.warning("the audit's rows wait: %s", e)
+            return False
+        except Exception:  # a defect here must not end the thread: rows would pile up unseen
+            log.exception("the audit's rows wait")
+            return False
+        return True
+
+    def _prepare(self) -> None:
+        began = time.monotonic()
+        self._writer.prepare()
+        since = self._writer.today() - timedelta(days=_HANDOVERS_SEEN_DAYS)
+        self._handed = dict.fromkeys(self._writer.keys("handovers", since))
+        self._prepared = True
+        log.info("the audit's tables are open after %.1f s", time.monotonic() - began)
+
+    def _take(self) -> Batch | None:
+        self._batch = self._buffer.take()
+        self._done = set()
+        return self._batch
+
+    def _write(self, batch: Batch) -> None:
+        cycles = [e.cycle for e in batch.entries]
+        done = [(c.decision.group, h) for c in cycles for h in c.handovers]
+        fresh = {k: x for x in done if (k := rows.handover_key(*x)) not in self._handed}
+        self._append("decisions", rows.decisions([e.cycle for e in batch.entries if e.due]), batch.version)
+        self._append("actions", rows.actions(cycles), batch.version)
+        self._append("handovers", rows.handovers(fresh.values()), batch.version)
+        self._append("loads", rows.loads(cycles, batch.dropped), batch.version)
+        self._remember(fresh)
+        self._batch = None
+        self._journal.settle(e.number for e in batch.entries if e.number is not None)
+
+    def _append(self, table: str, content: pa.Table, version: int) -> None:
+        if table not in self._done and content.num_rows:
+            self._writer.append(table, content, version)
+        self._done.add(table)
+
+    def _recover(self) -> None:
+        found = list(left_behind(self._journal))
+        dead = [x for x in found if x is not None]
+        try:
+            self._write_missing([c for x in dead for c in x.cycles])
+        except BaseException:
+            for x in dead:
+                x.release()
+            raise
+        for x in dead:
+            x.forget()
+        self._complete(alone=len(dead) == len(found))
+
+    def _complete(self, *, alone: bool) -> None:
+        with self._start:
+            waiting = list(self._completing)
+        if not waiting:
+            return
+        if not alone:
+            if not self._waits:
+                log.warning("another life of the job still writes to the tables; its plan's rows are completed when it has ended")
+            self._waits = True
+            return
+        self._write_missing([cycle for _, cycle in waiting])
+        self._journal.settle(number for number, _ in waiting)
+        with self._start:
+            self._completing = self._completing[len(waiting) :]
+
+    def _write_missing(self, cycles: list[Cycle]) -> None:
+        if not cycles:
+            return
+        since = min(rows.day(x) for c in cycles for x in (c.decision.at, *(h.at for h in c.handovers)))
+        there = {name: self._writer.keys(name, since) for name in ("decisions", "actions", "handovers")}
+        version = self._buffer.next_version()
+        missing = {c.decision.decision_id: c for c in cycles if c.acted and (c.decision.decision_id,) not in there["decisions"]}
+        acts = {(o.decision_id, o.phase): replace(c, outcomes=(o,)) for c in cycles for o in c.outcomes}
+        hands = {rows.handover_key(c.decision.group, h): (c.decision.group, h) for c in cycles for h in c.handovers}
+        fresh = {k: x for k, x in hands.items() if k not in there["handovers"]}
+        for table, content in (
+            ("decisions", rows.decisions(list(missing.values()))),
+            ("actions", rows.actions(c for k, c in acts.items() if k not in there["actions"])),
+            ("handovers", rows.handovers(fresh.values())),
+        ):
+            if content.num_rows:
+                self._writer.append(table, content, version)
+                log.info("%d rows that an earlier life left were written to %s", content.num_rows, table)
+        self._remember(hands)
+
+    def _remember(self, handed: Iterable[Key]) -> None:
+        self._handed |= dict.fromkeys(handed)
+        for key in list(self._handed)[: max(0, len(self._handed) - _HANDOVERS_SEEN)]:
+            del self._handed[key]

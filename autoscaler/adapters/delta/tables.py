@@ -1,0 +1,185 @@
+"""What the audit's tables hold: the one place where a column is defined.
+
+Beside the path. A column is written as an Arrow type; the DDL that creates a table and the check of an existing one follow
+from it. Must not import Spark.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One append-only table, partitioned by ``date``.
+
+    Attributes:
+        key: Columns that together occur once: the same thing is never written twice.
+        about: What a row is, for the table's own comment.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    about: str
+    schema: pa.Schema
+
+
+def _struct(**fields: pa.DataType) -> pa.DataType:
+    return pa.struct(list(fields.items()))
+
+
+def _columns(**fields: pa.DataType) -> pa.Schema:
+    return pa.schema([("date", pa.date32()), *fields.items()])
+
+
+PLACE = _struct(topic=pa.string(), partition=pa.int32(), owner=pa.string())
+LOAD = _struct(
+    topic=pa.string(), partition=pa.int32(), bytes_per_s=pa.float64(), records_per_s=pa.float64(), lag_records=pa.int64(),
+    lag_bytes=pa.float64(), lag_s=pa.float64(), known=pa.bool_(), age_s=pa.float64(), rate_source=pa.string(), error=pa.string(),
+)  # fmt: skip
+FULL_LOAD = pa.struct(
+    [
+        *LOAD,
+        pa.field("topic_id", pa.string()),
+        pa.field("committed", pa.int64()),
+        pa.field("log_start", pa.int64()),
+        pa.field("log_end", pa.int64()),
+        pa.field("window_s", pa.float64()),
+        pa.field("owner", pa.string()),
+    ]
+)
+MEMBER = _struct(member=pa.string(), partitions=pa.list_(pa.string()), bytes_per_s=pa.float64())
+STEP = _struct(kind=pa.string(), topic=pa.string(), partition=pa.int32(), source=pa.int32(), target=pa.int32(), what=pa.string())
+
+DECISIONS = Table(
+    name="decisions",
+    key=("decision_id",),
+    about="every decision that acted or differs from the one before it, and at least one per group and ten seconds",
+    schema=_columns(
+        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, mode=pa.string(), reason=pa.string(), limited_by=pa.string(),
+        detail=pa.string(), acted=pa.bool_(), recovered=pa.bool_(), epoch=pa.int64(), consumers_now=pa.int32(),
+        consumers=pa.int32(), recommended=pa.int32(), lower_bound=pa.int32(), r_score=pa.float64(), imbalance=pa.float64(),
+        total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(), capacity_bytes_per_s=pa.float64(),
+        hot=pa.list_(pa.string()), oversized=pa.list_(pa.string()), requested=pa.list_(pa.int32()), steps=pa.list_(STEP),
+        algorithm=pa.string(), policy_fingerprint=pa.string(), sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
+        members=pa.list_(MEMBER), assignment_before=pa.list_(PLACE), assignment_after=pa.list_(PLACE), loads=pa.list_(LOAD),
+    ),
+)  # fmt: skip
+ACTIONS = Table(
+    name="actions",
+    key=("decision_id", "phase"),
+    about="what a decision set out to do (intent) and what became of it (outcome)",
+    schema=_columns(
+        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, phase=pa.string(), status=pa.string(), epoch=pa.int64(),
+        steps=pa.list_(STEP), error=pa.string(), recovered=pa.bool_(),
+    ),
+)  # fmt: skip
+HANDOVERS = Table(
+    name="handovers",
+    key=("group", "topic_id", "partition", "epoch", "to_uuid"),
+    about="every partition that has changed hands",
+    schema=_columns(
+        group=pa.string(), at=TIMESTAMP, topic=pa.string(), partition=pa.int32(), topic_id=pa.string(), from_worker=pa.string(),
+        from_uuid=pa.string(), to_worker=pa.string(), to_uuid=pa.string(), epoch=pa.int64(), offset=pa.int64(),
+        pause_s=pa.float64(),
+    ),
+)  # fmt: skip
+LOADS = Table(
+    name="loads",
+    key=("decision_id",),
+    about="one row per group and cycle: what was measured, who held what, and what was decided",
+    schema=_columns(
+        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
+        mode=pa.string(), reason=pa.string(), limited_by=pa.string(), detail=pa.string(), acted=pa.bool_(), epoch=pa.int64(),
+        consumers_now=pa.int32(), consumers=pa.int32(), total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(),
+        policy_fingerprint=pa.string(), dropped_before=pa.int64(), loads=pa.list_(FULL_LOAD),
+    ),
+)  # fmt: skip
+TABLES: Mapping[str, Table] = {t.name: t for t in (DECISIONS, ACTIONS, HANDOVERS, LOADS)}
+
+_PROPERTIES = {
+    "delta.appendOnly": "true",
+    "delta.checkpointInterval": "100",  # a checkpoint of the log costs seconds; at the default of 10 it comes too often
+    "delta.logRetentionDuration": "interval 6 hours",  # a commit every few seconds: the log's history is of no use
+    "delta.deletedFileRetentionDuration": "interval 6 hours",  # may not exceed the log's; files go only when compacted
+    "delta.setTransactionRetentionDuration": "interval 7 days",  # one entry per life of the job and table
+}
+_NAMES = {
+    pa.string(): "string", pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float64(): "double",
+    pa.date32(): "date", TIMESTAMP: "timestamp",
+}  # fmt: skip
+_SQL = {"integer": "INT", "long": "BIGINT"}
+
+
+def ddl(table: Table, path: str) -> str:
+    """Return the statement that makes an empty table at ``path`` unless there is one."""
+    columns = ", ".join(f"`{f.name}` {_sql(f.type)}" for f in table.schema)
+    properties = ", ".join(f"'{k}' = '{v}'" for k, v in _PROPERTIES.items())
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns}) USING delta PARTITIONED BY (`date`) "
+        f"COMMENT '{table.about}' TBLPROPERTIES ({properties})"
+    )
+
+
+def differences(table: Table, found: Mapping[str, object], partitioned: list[str]) -> list[str]:
+    """Say in words what of an existing table does not fit; empty if the audit can append to it.
+
+    Args:
+        table: What is needed.
+        found: Column name to type in Delta's own JSON form.
+        partitioned: Its partition columns.
+    """
+    said = []
+    for field in table.schema:
+        wanted = json_type(field.type)
+        if field.name not in found:
+            said.append(f"column {field.name} is missing")
+        elif _bare(found[field.name]) != _bare(wanted):
+            said.append(f"column {field.name} is {_short(found[field.name])}, not {_short(wanted)}")
+    if partitioned != ["date"]:
+        said.append(f"it is partitioned by {', '.join(partitioned) or 'nothing'}, not by date")
+    return said
+
+
+def json_type(kind: pa.DataType) -> object:
+    """Return an Arrow type in the JSON form that Delta keeps in its log."""
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": json_type(kind.value_type), "containsNull": True}
+    if pa.types.is_struct(kind):
+        fields = [{"name": f.name, "type": json_type(f.type), "nullable": True, "metadata": {}} for f in kind]
+        return {"type": "struct", "fields": fields}
+    return _NAMES[kind]
+
+
+def _sql(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_sql(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'`{f.name}`: {_sql(f.type)}' for f in kind)}>"
+    name = _NAMES[kind]
+    return _SQL.get(name, name.upper())
+
+
+def _bare(kind: object) -> object:
+    """Return a JSON type without what does not matter to an append: comments and whether nulls are allowed."""
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return [_bare(element)]
+        case {"type": "struct", "fields": list() as fields}:
+            return [(f["name"], _bare(f["type"])) for f in fields]
+        case _:
+            return kind
+
+
+def _short(kind: object) -> str:
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return f"array<{_short(element)}>"
+        case {"type": "struct", "fields": list() as fields}:
+            return f"struct<{', '.join(f['name'] + ': ' + _short(f['type']) for f in fields)}>"
+        case _:
+            return kind if isinstance(kind, str) else json.dumps(kind)

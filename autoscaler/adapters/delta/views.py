@@ -1,0 +1,50 @@
+"""SQL of the views that answer an operator's questions; ``docs/audit.md`` shows them at work.
+
+Beside the path: read by ``jobs/history.py`` and by anybody's own Spark session. The four tables' names are views of the same
+name, so that everything here is plain SQL over them.
+"""
+
+from collections.abc import Mapping
+
+WHY = """
+WITH told AS (
+  SELECT *, lag(consumers) OVER (PARTITION BY `group` ORDER BY at, decision_id) AS wanted_before
+  FROM decisions WHERE size(steps) > 0 AND acted OR mode = 'advise' AND recommended > 0
+),
+outcomes AS (SELECT decision_id, max(status) AS status, max(epoch) AS epoch FROM actions WHERE phase = 'outcome' GROUP BY 1)
+SELECT t.`group`, t.at, coalesce(t.wanted_before, t.consumers_now) AS from_consumers, t.consumers AS to_consumers,
+       t.reason, t.limited_by, t.detail, t.total_bytes_per_s, t.capacity_bytes_per_s, t.lower_bound,
+       o.status, o.epoch, t.decision_id
+FROM told AS t LEFT JOIN outcomes AS o ON o.decision_id = t.decision_id
+WHERE t.consumers <> coalesce(t.wanted_before, t.consumers_now)
+"""
+
+MOVES = """
+WITH moved AS (
+  SELECT d.`group`, d.at, d.decision_id, d.reason, d.r_score, d.capacity_bytes_per_s, d.loads, s.topic, s.`partition`,
+         s.source AS from_slot, s.target AS to_slot
+  FROM decisions AS d LATERAL VIEW explode(d.steps) AS s
+  WHERE d.acted AND s.kind = 'move'
+),
+published AS (SELECT decision_id, max(epoch) AS epoch, max(status) AS status FROM actions WHERE phase = 'outcome' GROUP BY 1)
+SELECT m.`group`, m.at, m.reason, m.topic, m.`partition`, m.from_slot, m.to_slot, h.from_worker, h.to_worker,
+       filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s AS bytes_per_s,
+       filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s / m.capacity_bytes_per_s
+         AS r_share,
+       m.r_score, h.pause_s, h.at AS taken_at, h.`offset`, p.epoch, p.status, m.decision_id
+FROM moved AS m
+LEFT JOIN published AS p ON p.decision_id = m.decision_id
+LEFT JOIN handovers AS h
+  ON h.`group` = m.`group` AND h.topic = m.topic AND h.`partition` = m.`partition` AND h.epoch = p.epoch
+"""
+
+UNDECIDED = """
+SELECT `group`, at, reason, detail, size(loads) AS partitions, size(filter(loads, l -> NOT l.known)) AS unknown_partitions,
+       slice(transform(filter(loads, l -> NOT l.known),
+                       l -> concat(l.topic, '-', l.`partition`, coalesce(concat(': ', l.error), ''))), 1, 5) AS first_unknown,
+       array_max(transform(loads, l -> l.age_s)) AS oldest_s, consumers_now, dropped_before, decision_id
+FROM loads
+WHERE reason IN ('NOT_READY', 'STALE_INPUT')
+"""
+
+VIEWS: Mapping[str, str] = {"why": WHY, "moves": MOVES, "undecided": UNDECIDED}
