@@ -117,7 +117,7 @@ class KafkaControl:
         """Publish a plan in the fenced transaction and return its epoch number.
 
         Raises:
-            TransientError: Nothing was published; or the broker went away in between, then the next ``observe`` shows what stands.
+            TransientError: Nothing was published; or the broker went away in between: the next ``observe`` shows what stands.
             FencedError: Another controller has taken over; nothing was published.
         """
         log = self._catch_up()
@@ -166,6 +166,7 @@ class KafkaControl:
         self._new_producer()
         log = LogReader(
             self._connection,
+            self._admin,
             group=self._group,
             partition=self._partition,
             control_id=self._control,

@@ -27,7 +27,17 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import boot_id
-from autoscaler.adapters.kafka_topics import EARLIEST, LATEST, Connection, TopicFacts, client, client_log, facts_of, retried, translated
+from autoscaler.adapters.kafka_topics import (
+    EARLIEST,
+    LATEST,
+    Connection,
+    TopicFacts,
+    client,
+    client_log,
+    facts_of,
+    retried,
+    translated,
+)
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import Decoded, decode, encode
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Tick
@@ -69,6 +79,7 @@ class LogReader:
     def __init__(
         self,
         connection: Connection,
+        admin: AdminClient,
         *,
         group: str,
         partition: int,
@@ -91,7 +102,7 @@ class LogReader:
         self._progress = threading.Condition()
         self._stop = threading.Event()
         self._in_flight, self._acked, self._boot = False, None, boot_id()
-        self._admin: AdminClient = client(AdminClient, connection, {})
+        self._admin = admin  # one that has been used: the first request of a fresh one now and then takes 3 s
         self._producer = client(Producer, connection, {
             "enable.idempotence": True, "acks": "all", "max.in.flight.requests.per.connection": 1, "linger.ms": 0,
             "message.timeout.ms": 5000,
@@ -113,6 +124,9 @@ class LogReader:
         self._queue.append(Gap(self.log_start))
         control, beats = TopicPartition(CONTROL_TOPIC, self._partition), TopicPartition(HEARTBEAT_TOPIC, self._partition)
         control.offset, beats.offset = OFFSET_BEGINNING, self.log_start
+        with translated("find the leaders of the control log"):
+            for topic in self._reached:
+                self._consumer.list_topics(topic, timeout=_CALL_S)  # or the first fetch waits .6 s for a refresh of its own
         self._consumer.assign([control, beats])
         self._reached[HEARTBEAT_TOPIC] = self.log_start
         self._thread.start()
