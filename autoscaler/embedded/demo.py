@@ -36,7 +36,7 @@ _CONFIG = "conf/demo.yaml"
 _LOOK_S = 0.25
 _FIRST_CYCLE_S = 180.0
 _DRAIN_S = 90.0
-_STOP_S = 30.0
+_STOP_S = 60.0  # spark-submit.sh gives the job 45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Demo:
     def run(self) -> int:
         """Run everything and return the exit code of the check."""
         o = self.options
-        os.environ.update(DEMO_STATE=str(o.run.state), DEMO_LOGS=str(o.run.processed))
+        os.environ.update(DEMO_STATE=str(o.run.state), CONSUMER_LOG_DIR=str(o.run.processed), AUTOSCALER_PYTHON=sys.executable)
         with self._step("broker on free ports") as said:
             broker = Broker(o.run.broker).start()
             os.environ["DEMO_BOOTSTRAP"] = broker.bootstrap
@@ -132,7 +132,7 @@ class Demo:
 
     def _call(self, arguments: Sequence[str], *, log: str) -> None:
         process = self._spawn(log, [sys.executable, *arguments])
-        if process.wait(timeout=_STOP_S * 2) != 0:
+        if process.wait(timeout=_STOP_S) != 0:
             raise PermanentError(self._failure(log, f"ended with code {process.returncode}"))
 
     def _await_first_cycle(self, tail: CycleTail, view: View) -> None:

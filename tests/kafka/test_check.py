@@ -62,12 +62,12 @@ class Made:
             wanted = {0: 1, UP_AT: 2, DOWN_AT: 1}.get(second, running)
             self._cycle(second, running if second else 0, wanted, {0: 1, UP_AT: 2, DOWN_AT: 3}.get(second))
         for partition in range(PARTITIONS):
-            self._handover(partition, 1, None, A, 0, None)
+            self._handover(partition, 1, (None, A), 0)
         for partition in self.moved:
             first = next(i for i, t in enumerate(appended[partition]) if t / 1000 - self.began >= UP_AT)
             last = next(i for i, t in enumerate(appended[partition]) if t / 1000 - self.began >= DOWN_AT)
-            self._handover(partition, 2, A, B, first, 0.02)
-            self._handover(partition, 3, B, A, last, 0.02)
+            self._handover(partition, 2, (A, B), first)
+            self._handover(partition, 3, (B, A), last)
         return self
 
     def _cycle(self, second: int, running: int, wanted: int, epoch: int | None) -> None:
@@ -81,10 +81,11 @@ class Made:
             self.tables["actions"].append({"decision_id": f"g/{second}", "group": "g", "at": self.at(second + 0.1),
                                            "phase": phase, "status": status, "epoch": number})  # fmt: skip
 
-    def _handover(self, partition: int, epoch: int, before: str | None, after: str, offset: int, pause_s: float | None) -> None:
-        self.tables["handovers"].append({"group": "g", "at": self.at(0), "topic": self.topic, "partition": partition,
-                                         "topic_id": "t", "from_uuid": before, "to_uuid": after, "epoch": epoch,
-                                         "offset": offset, "pause_s": pause_s})  # fmt: skip
+    def _handover(self, partition: int, epoch: int, workers: tuple[str | None, str], offset: int) -> None:
+        before, after = workers
+        self.tables["handovers"].append({"group": "g", "at": self.at(0), "topic": self.topic, "topic_id": "t",
+                                         "partition": partition, "from_uuid": before, "to_uuid": after, "epoch": epoch,
+                                         "offset": offset, "pause_s": 0.02 if before else None})  # fmt: skip
 
     def write(self, directory: Path) -> Path:
         (directory / "processed").mkdir(parents=True)
@@ -96,7 +97,8 @@ class Made:
             columns = [pa.array([self._value(r, f.name) for r in rows], f.type) for f in schema]
             write_deltalake(str(directory / "tables" / name), pa.Table.from_arrays(columns, schema=schema))
         facts = {"bootstrap": self.bootstrap, "topic": self.topic, "group": "g", "window_s": 5, "usable_bytes_per_s": 1000,
-                 "load_from_s": self.began, "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables"}  # fmt: skip
+                 "load_from_s": self.began,
+                 "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables"}  # fmt: skip
         (directory / "run.json").write_text(json.dumps(facts))
         return directory
 
@@ -337,7 +339,9 @@ def test_a_line_cut_off_by_a_kill_is_not_read(made: Made, tmp_path: Path) -> Non
     assert red(directory) == set()
 
 
-def test_records_that_left_the_topic_cannot_be_vouched_for(made: Made, broker: Broker, tmp_path: Path, make_topic: Any) -> None:
+def test_records_that_left_the_topic_cannot_be_vouched_for(
+    made: Made, broker: Broker, tmp_path: Path, make_topic: Callable[..., str]
+) -> None:
     made.topic = make_topic(partitions=PARTITIONS)
     producer = Producer(broker.connection())
     for _ in range(10):

@@ -1,0 +1,175 @@
+"""The command line as a user meets it: real processes, their output and their exit codes."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.settings import load
+
+ROOT = Path(__file__).resolve().parents[1]
+GOOD = """
+cluster:
+  connection: {bootstrap.servers: "localhost:9092"}
+state_dir: STATE
+groups:
+  - {group: orders, topics: [orders], capacity_bytes_per_s: 1000000}
+  - {group: bills, topics: [bills], capacity_bytes_per_s: 1000000}
+"""
+BAD = """
+cluster:
+  connection: {sasl.password: secret}
+state_dir: /tmp/x
+colour: red
+groups:
+  - {group: orders, topics: [orders], capacity_bytes_per_s: -5, target_utilisation: 80}
+"""
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "autoscaler.cli", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "config.yaml"
+    file.write_text(GOOD.replace("STATE", str(tmp_path / "state")))
+    return file
+
+
+def cycle(number: int, group: str = "orders", **changed: object) -> str:
+    return json.dumps({"t": 1000.0 + number, "cycle": number, "group": group, "mode": "act", "reason": "WITHIN_TARGET",
+                       "detail": "nothing to do", "consumers_now": 2, "consumers": 2, "total_bytes_per_s": 1_500_000,
+                       "usable_bytes_per_s": 800_000, "capacity_bytes_per_s": 1_000_000, "known": True,
+                       "total_lag_records": 42} | changed) + "\n"  # fmt: skip
+
+
+def cycles(config: Path, text: str) -> Path:
+    file = config.parent / "state" / "logs" / "cycles.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_validate_says_that_a_configuration_is_fine(config: Path) -> None:
+    done = run("validate", "--config", str(config))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "orders (advise), bills (advise)" in done.stdout
+
+
+def test_validate_says_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    done = run("validate", "--config", str(file))
+    assert done.returncode == 78
+    for said in ("bootstrap.servers is missing", "colour: unknown setting", "capacity_bytes_per_s", "target_utilisation"):
+        assert said in done.stderr, said
+    assert "secret" not in done.stderr
+    assert all(line.startswith(f"{file}: ") for line in done.stderr.splitlines())
+
+
+def test_validate_says_that_a_file_is_missing(tmp_path: Path) -> None:
+    done = run("validate", "--config", str(tmp_path / "none.yaml"))
+    assert done.returncode == 78
+    assert "cannot be read" in done.stderr
+
+
+def test_validate_loads_neither_spark_nor_a_client(config: Path) -> None:
+    """It runs before every start of the job: a second of imports would be paid each time."""
+    code = (
+        f"import sys; from autoscaler.cli import main; assert main(['validate', '--config', {str(config)!r}]) == 0; "
+        "print(sorted({m.partition('.')[0] for m in sys.modules} & {'pyspark', 'confluent_kafka', 'kafka', 'pyarrow', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_demo_configuration_is_valid_once_its_broker_is_named(tmp_path: Path) -> None:
+    done = run("validate", "--config", "conf/demo.yaml", DEMO_BOOTSTRAP="localhost:9092", DEMO_STATE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) in done.stdout
+
+
+def test_status_shows_what_a_group_does_now(config: Path) -> None:
+    cycles(config, cycle(1) + cycle(2, "bills", reason="IMBALANCE") + cycle(3, reason="BACKLOG", detail="42 records wait"))
+    done = run("status", "--config", str(config), "--once", COLUMNS="100")
+    assert done.returncode == 0
+    assert "BACKLOG  42 records wait" in done.stdout
+    assert "1.50 MB/s" in done.stdout
+    other = run("status", "--config", str(config), "--once", "--group", "bills", COLUMNS="100")
+    assert "IMBALANCE" in other.stdout
+
+
+def test_status_says_when_there_is_nothing_to_show(config: Path) -> None:
+    done = run("status", "--config", str(config), "--once")
+    assert done.returncode == 1
+    assert "is the job running?" in done.stdout
+    assert run("status", "--config", str(config), "--group", "nobody").returncode == 78
+
+
+def test_status_follows_a_running_job_until_it_is_told_to_end(config: Path) -> None:
+    file = cycles(config, cycle(1))
+    command = [sys.executable, "-u", "-m", "autoscaler.cli", "status", "--config", str(config)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert "WITHIN_TARGET" in watching.stdout.readline()
+        with file.open("a") as out:
+            out.write(cycle(2, reason="RATE_ABOVE_CAPACITY"))
+        assert "RATE_ABOVE_CAPACITY" in watching.stdout.readline()
+        watching.send_signal(signal.SIGTERM)
+        assert watching.wait(timeout=30) == 0
+
+
+def test_a_wrong_command_is_refused_with_what_there_is() -> None:
+    done = run("scale")
+    assert done.returncode == 2
+    assert "validate" in done.stderr
+    for command in ("demo", "check"):
+        assert "usage" in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [("--duration", "5"), ("--partitions", "1"), ("--dir", "tests")])
+def test_the_demo_refuses_what_it_cannot_run(arguments: tuple[str, ...]) -> None:
+    done = run("demo", *arguments)
+    assert done.returncode == 2
+    assert arguments[0] in done.stderr
+
+
+def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) -> None:
+    """The job that started them is gone: the pool's own record says who runs."""
+    file = tmp_path / "config.yaml"
+    command = json.dumps([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)])
+    group = f"{{group: orders, topics: [orders], mode: act, capacity_bytes_per_s: 1000, workers: {{command: {command}}}}}"
+    file.write_text(GOOD[: GOOD.index("  - ")].replace("STATE", str(tmp_path / "state")) + f"  - {group}\n")
+    workers = load(file).groups[0].workers
+    assert workers is not None
+    directory = tmp_path / "state" / "workers" / "orders"
+    pool = ProcessPool(group="orders", settings=workers, directory=directory, environment={}, clock=SystemClock())
+    pool.apply(frozenset({0, 1}), expected=frozenset(), releasable=frozenset())
+    pool.close()
+    assert len(named(tmp_path)) == 2
+    done = run("workers", "stop", "--config", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "orders: no local consumer runs any more" in done.stdout
+    assert named(tmp_path) == []
+
+
+def named(directory: Path) -> list[psutil.Process]:
+    """Return the living processes that the directory was given to as their last argument."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[-1:] == [str(directory)] and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
