@@ -1,8 +1,8 @@
 """A worker's side of the handover: which partitions it may touch, when it lets go of one, when its lease is over.
 
-``step(state, event, now)`` returns the next state and what is to be done. It reads no clock and sends nothing: ``worker/`` executes
-the effects and feeds back what became of them. ``now`` is the worker's own lease clock in seconds; no other machine's time is
-ever compared with it. The rules' numbers are those of ``docs/handover.md``.
+``step(state, event, now)`` returns the next state and what is to be done. It reads no clock and sends nothing:
+``worker/`` executes the effects and feeds back what became of them. ``now`` is the worker's own lease clock in seconds;
+no other machine's time is ever compared with it. The rules' numbers are those of ``docs/handover.md``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -237,7 +237,7 @@ class WorkerState:
         return 0 if self.plan is None else self.plan.epoch.number
 
 
-def step(state: WorkerState, event: Event, now: float) -> Step:
+def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, PLR0911, PLR0912  (one case per event)
     """Take one event at the worker's own time ``now`` (seconds) and return the next state and the effects, in order."""
     if state.lapsed or state.left:
         return state, ()

@@ -1,0 +1,133 @@
+"""Finds the protocol's two topics and reads the control log, on a thread of its own so that a release is seen at once."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.handover.codec import Key, decode, partition_for
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released
+from autoscaler.worker.settings import Connection
+
+_log = logging.getLogger(__name__)
+_ASK_S = 5.0  # bound of one request for metadata
+_POLL_S = 0.1
+_SAID_EVERY = 10  # tries between two lines that say what is being waited for
+
+LogEntry = Plan | Expired | Released | Left | Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where a group lives: id of the control topic and the group's partition in either topic."""
+
+    control_id: str
+    control_partition: int
+    heartbeat_partition: int
+
+
+def find_place(connection: Connection, group: str, stopped: threading.Event) -> LogPlace | None:
+    """Wait until the controller has created both topics; ``None`` if told to stop meanwhile."""
+    admin = AdminClient({**connection, "log_level": 0})
+    tries = 0
+    while not stopped.is_set():
+        try:
+            found = admin.describe_topics(TopicCollection([CONTROL_TOPIC, HEARTBEAT_TOPIC]), request_timeout=_ASK_S)
+            control, heartbeats = found[CONTROL_TOPIC].result(), found[HEARTBEAT_TOPIC].result()
+            return LogPlace(
+                control_id=str(control.topic_id),
+                control_partition=partition_for(group, len(control.partitions)),
+                heartbeat_partition=partition_for(group, len(heartbeats.partitions)),
+            )
+        except KafkaException as e:
+            if tries % _SAID_EVERY == 0:
+                _log.warning("waiting for the controller's topics %s and %s: %s", CONTROL_TOPIC, HEARTBEAT_TOPIC, e)
+        tries += 1
+        stopped.wait(0.5)
+    return None
+
+
+class ControlLog:
+    """The committed records of one group, from the start of the log.
+
+    Args:
+        take: Called with what was read, in order.
+        caught_up: Called when the present end of the log has been reached.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        place: LogPlace,
+        *,
+        take: Callable[[tuple[LogEntry, ...]], None],
+        caught_up: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._control_id = place.control_id
+        self._take = take
+        self._caught_up = caught_up
+        self._closed = threading.Event()
+        self._consumer = Consumer(
+            {
+                **connection,
+                "group.id": "autoscaler-control-log",  # demanded by the client; nothing is committed under it
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                "fetch.min.bytes": 1,  # the broker answers as soon as there is anything
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition(CONTROL_TOPIC, place.control_partition, OFFSET_BEGINNING)])
+        self._thread = threading.Thread(target=self._run, name="autoscaler-control-log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and the client."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            first = self._consumer.poll(_POLL_S)
+            if first is None:
+                continue
+            messages = [first, *self._consumer.consume(1000, 0)]
+            if entries := tuple(e for m in messages if m.error() is None and (e := self._entry(m)) is not None):
+                self._take(entries)
+            for error in (m.error() for m in messages):
+                self._note(error)
+
+    def _note(self, error: KafkaError | None) -> None:
+        if error is None:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
+            self._caught_up()
+        else:
+            _log.warning("control log: %s", error)
+
+    def _entry(self, message: Message) -> LogEntry | None:
+        said = decode(message.key(), message.value(), control_id=self._control_id)
+        if said.key is None or said.key[1] != self._group:
+            return None
+        if said.tombstone:
+            return said.key
+        if isinstance(said.record, Plan | Expired | Released | Left):
+            return said.record
+        if said.ignored:
+            _log.warning("control log at %s: %s", message.offset(), said.ignored)
+        return None

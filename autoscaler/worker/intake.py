@@ -1,0 +1,305 @@
+"""Records on their way to the application: who may still get them, and up to where they count as processed.
+
+Two threads meet here. The application's thread fetches, hands out and finishes batches; the loop's thread starts and stops
+partitions and commits. The only thing both write is a run's two marks: the application marks ``handed`` and then looks at
+``stopping``, the loop marks ``stopping`` and then looks at ``handed``, so that at least one of them sees the other and no record
+is handed out of a partition that was released.
+"""
+
+import logging
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+
+from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
+from autoscaler.handover.worker_state import Totals
+from autoscaler.worker.clock import Elapsed, wall
+
+_SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
+_FETCH_S = 0.05  # longest single wait of the client, so that a stop of the process is noticed soon
+_LARGEST_FETCH = 10_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Run:
+    """One partition from its start until it is stopped; a partition that comes back is another run.
+
+    Attributes:
+        position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
+            committed.
+        stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
+    """
+
+    tp: Tp
+    topic: str
+    epoch: int
+    position: int
+    processed: int
+    committed: int
+    stopping: bool = False
+    handed: bool = False
+
+
+@dataclass(slots=True)
+class Lease:
+    """Until when the incarnation may act, on its own clock; written by the loop, read between records."""
+
+    until: float = float("-inf")
+
+
+class Batch:
+    """Records handed over together; they count as processed when the next batch is asked for.
+
+    Iterate it once. What has not been handed out (the loop over it was left early) comes again in the next batch; records of
+    partitions that are being given up are left to their next owner.
+    """
+
+    def __init__(self, entries: list[tuple[Message, Run]], lease: Lease, now: Elapsed) -> None:
+        self._entries = entries
+        self._lease = lease
+        self._now = now
+        self._next = 0
+        self._held_back: dict[int, int] = {}  # id of a run that stopped inside this batch -> index of its first record held back
+        self._tokens: dict[tuple[str | None, int | None], int] = {}
+        self.began = now()
+
+    def __len__(self) -> int:
+        """Return how many records were fetched for it; fewer are handed out if a partition is given up meanwhile."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Hand out record after record as long as the lease is valid."""
+        lease, now = self._lease, self._now
+        entries = self._entries
+        for index in range(self._next, len(entries)):
+            message, run = entries[index]
+            run.handed = True
+            if run.stopping:
+                self._hold_back(index, run)
+                continue
+            if now() >= lease.until:
+                self._untouch(index, run)
+                return
+            self._next = index + 1
+            yield message
+
+    def token(self, topic: str | None, partition: int | None) -> int:
+        """Return the fencing token of a partition in this batch: the epoch that granted it, comparable per partition.
+
+        Raises:
+            KeyError: The batch has no record of that partition.
+        """
+        if not self._tokens:
+            self._tokens.update({(r.topic, r.tp.partition): r.epoch for r in {r for _, r in self._entries}})
+        return self._tokens[topic, partition]
+
+    def _hold_back(self, index: int, run: Run) -> None:
+        if id(run) not in self._held_back:
+            self._held_back[id(run)] = index
+            self._untouch(index, run)
+        self._next = index + 1
+
+    def _untouch(self, index: int, run: Run) -> None:
+        """Take back the mark of a run none of whose records has been handed out in this batch."""
+        if not any(r is run for _, r in self._entries[:index]):
+            run.handed = False
+
+    def handed_out(self) -> list[tuple[Message, Run]]:
+        """Return what the application got, in order."""
+        got = self._entries[: self._next]
+        if not self._held_back:
+            return got
+        return [e for i, e in enumerate(got) if i < self._held_back.get(id(e[1]), len(got))]
+
+    def rest(self) -> list[tuple[Message, Run]]:
+        """Return what nobody got yet."""
+        return self._entries[self._next :]
+
+
+@dataclass(slots=True)
+class Figures:
+    """Totals of the process, written by the application's thread only."""
+
+    records: int = 0
+    payload_bytes: int = 0
+    busy_s: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
+    last_progress: float = 0.0
+
+    def totals(self) -> Totals:
+        """Return them as a value."""
+        return Totals(
+            records=self.records,
+            payload_bytes=self.payload_bytes,
+            busy_s=self.busy_s,
+            latency_buckets=tuple(self.buckets),
+            last_progress=self.last_progress,
+        )
+
+
+class Intake:
+    """The data consumer and the runs on it."""
+
+    def __init__(self, consumer: Consumer, now: Elapsed, *, batch_size_bytes: int, wait_time_s: float, idle_s: float) -> None:
+        self.consumer = consumer
+        self.figures = Figures()
+        self.runs: dict[tuple[str | None, int | None], Run] = {}
+        self.busy_since: float | None = None
+        self._now = now
+        self._size = batch_size_bytes
+        self._wait_s = wait_time_s
+        self._idle_s = idle_s
+        self._idle_at = 0.0
+        self._carry: list[tuple[Message, Run]] = []
+        self._batch: Batch | None = None
+        self._record_bytes = 1000.0
+        self._fetches = self._fetched = 0  # fetches begun and ended
+        self._stopped_in: dict[tuple[str, int], int] = {}  # the last fetch that may hold records of a run that was stopped
+
+    # --- the application's thread ---------------------------------------------------------------------------------------
+
+    def fetch(self, lease: Lease) -> Batch | None:
+        """Return the next batch, ``None`` if nothing came within the time that a batch may wait."""
+        entries = [e for e in self._carry if not e[1].stopping]
+        self._carry = []
+        size = sum(len(m) for m, _ in entries)
+        deadline = time.monotonic() + self._wait_s
+        while size < self._size and (left := deadline - time.monotonic()) > 0:
+            wanted = min(_LARGEST_FETCH, int((self._size - size) / self._record_bytes) + 1)
+            self._fetches += 1
+            came = self._admit(self.consumer.consume(wanted, min(left, _FETCH_S)))
+            self._fetched = self._fetches
+            entries += came
+            size += sum(len(m) for m, _ in came)
+        if not entries:
+            self._note_idle_positions()
+            return None
+        self._record_bytes = max(1.0, size / len(entries))
+        self._batch = Batch(self._cut(entries, size), lease, self._now)
+        self.busy_since = self._batch.began
+        return self._batch
+
+    def finish(self, *, processed: bool = True) -> bool:
+        """Count the batch in flight as processed (or not), and return whether somebody waits for one of its partitions."""
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return False
+        self.busy_since = None
+        got = batch.handed_out()
+        if processed:
+            self._count(batch, [m for m, _ in got])
+            for run, offset in {r: m.offset() or 0 for m, r in got}.items():
+                run.processed = offset + 1
+        runs = {r for _, r in got}
+        for run in runs:
+            run.handed = False
+        self._carry = [*batch.rest(), *self._carry] if processed else []
+        return any(r.stopping for r in runs)
+
+    def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:
+        """Keep what belongs to a run; what is left in the client's queue of partitions given up is dropped."""
+        runs, entries = self.runs, []
+        for message in messages:
+            run = runs.get((message.topic(), message.partition()))
+            if run is None:
+                continue
+            if (error := message.error()) is not None:
+                _report(error, run)
+                continue
+            offset = message.offset() or 0
+            if offset >= run.position:
+                run.position = offset + 1
+                entries.append((message, run))
+        return entries
+
+    def _cut(self, entries: list[tuple[Message, Run]], size: int) -> list[tuple[Message, Run]]:
+        if size <= self._size:
+            return entries
+        kept = 0
+        for index, (message, _) in enumerate(entries):
+            kept += len(message)
+            if kept >= self._size:
+                self._carry = entries[index + 1 :]
+                return entries[: index + 1]
+        return entries
+
+    def _count(self, batch: Batch, messages: list[Message]) -> None:
+        figures, end = self.figures, self._now()
+        figures.records += len(messages)
+        figures.payload_bytes += sum(map(len, messages))
+        figures.busy_s += end - batch.began
+        figures.last_progress = end
+        until = wall()
+        stride = max(1, len(messages) // _SAMPLES)
+        share = (end - batch.began) / max(1, len(messages))
+        for index in range(0, len(messages), stride):
+            done_at = until - share * (len(messages) - index - 1)
+            appended = messages[index].timestamp()[1] / 1000
+            figures.buckets[bisect_left(LATENCY_BOUNDS_S, max(0.0, done_at - appended))] += min(stride, len(messages) - index)
+
+    def _note_idle_positions(self) -> None:
+        """Move past transaction markers: nothing is in hand, so the client's position is what was processed."""
+        if (at := self._now()) < self._idle_at or not self.runs:
+            return
+        self._idle_at = at + self._idle_s
+        runs = dict(self.runs)
+        for found in self.consumer.position([TopicPartition(r.topic, r.tp.partition) for r in runs.values()]):
+            run = runs[found.topic, found.partition]
+            if found.offset > run.processed and found.offset >= run.position and not run.stopping:
+                run.position = run.processed = found.offset
+
+    # --- the loop's thread ----------------------------------------------------------------------------------------------
+
+    def start(self, runs: list[Run]) -> None:
+        """Fetch these runs too, each from its position."""
+        for run in runs:
+            key = (run.topic, run.tp.partition)
+            while self._fetched < self._stopped_in.get(key, 0):  # that fetch may still hold records of the earlier run
+                time.sleep(0.001)
+            self.runs[key] = run
+        self.consumer.incremental_assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in runs])
+
+    def stop(self, runs: list[Run]) -> None:
+        """Fetch these runs no more; what the application has of them is finished with its batch."""
+        for run in runs:
+            run.stopping = True
+            if self.runs.get((run.topic, run.tp.partition)) is run:
+                del self.runs[run.topic, run.tp.partition]
+        held = {(t.topic, t.partition) for t in self.consumer.assignment()}
+        gone = [TopicPartition(r.topic, r.tp.partition) for r in runs if (r.topic, r.tp.partition) in held]
+        if gone:
+            self.consumer.incremental_unassign(gone)
+        self._stopped_in.update(((r.topic, r.tp.partition), self._fetches) for r in runs)
+
+    def reset(self) -> None:
+        """Forget every run and everything fetched; for the next incarnation."""
+        self.runs.clear()
+        self._carry = []
+        self.consumer.unassign()
+
+    def warm_up(self, topics: Iterable[str], timeout_s: float) -> None:
+        """Learn leaders and open connections before the first take, which would otherwise cost about a second."""
+        found = [
+            TopicPartition(topic, p, OFFSET_END)
+            for topic in topics
+            for p in self.consumer.list_topics(topic, timeout_s).topics[topic].partitions
+        ]
+        if not found:
+            return
+        self.consumer.assign(found)
+        self.consumer.pause(found)
+        self.consumer.consume(1, 0.3)
+        self.consumer.resume(found)  # a pause would survive unassign and keep the partition silent at its next take
+        self.consumer.unassign()
+        self.consumer.committed(found[:1], timeout_s)
+
+
+def _report(error: KafkaError, run: Run) -> None:
+    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
+        return
+    where = f"{run.topic}-{run.tp.partition} at {run.position}"
+    _log.error("%s cannot be read: %s", where, error)

@@ -1,0 +1,311 @@
+"""Executes the worker machine's effects: heartbeats, releases, stops and takes, beside the application's thread.
+
+One ``Loop`` is one incarnation. Three threads: heartbeats (and whatever else the producer reports), the control
+log's reader, and the one that starts, stops and commits partitions. All decisions are the machine's
+(``handover/worker_state.py``); a lock makes its steps one after the other, and records are handed to the producer inside it, so
+that they leave in the order decided.
+"""
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import assert_never
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from autoscaler.handover import worker_state as machine
+from autoscaler.handover.codec import encode
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Incarnation, Left, Plan, Released, Tp
+from autoscaler.worker.clock import Elapsed, boot_id
+from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
+from autoscaler.worker.intake import Intake, Lease, Run
+from autoscaler.worker.settings import WorkerSettings
+
+_POLL_S = 0.02
+_AGAIN_S = 0.1  # between two tries of something that failed
+_log = logging.getLogger(__name__)
+
+Work = machine.StopFetching | machine.ReadOffsets | machine.Start | machine.Lapse | None  # None: look again
+
+
+class Loop:
+    """One incarnation of the worker, from its first heartbeat to its end.
+
+    Attributes:
+        me: The incarnation.
+        lease: Until when it may act; the application's thread reads it between records.
+    """
+
+    def __init__(self, settings: WorkerSettings, place: LogPlace, me: Incarnation, intake: Intake, now: Elapsed) -> None:
+        self.me = me
+        self.lease = Lease()
+        self._settings = settings
+        self._place = place
+        self._intake = intake
+        self._now = now
+        self._state = machine.WorkerState(
+            group=settings.group,
+            me=me,
+            control_id=place.control_id,
+            lease_s=settings.lease_s,
+            boot_id=boot_id(),
+            instance=settings.instance,
+            max_batch_s=settings.max_batch_s,
+        )
+        self._lock = threading.Lock()
+        self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._runs: dict[Tp, Run] = {}  # taken and not released; the work thread's own
+        self._pending: list[Run] = []  # of those, not fetched yet
+        self._names: dict[str, str] = {}  # topic id -> name, of every plan read
+        self._caught_up = threading.Event()
+        self._warm = threading.Event()
+        self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
+        self._closed = threading.Event()
+        self._producer = Producer(
+            {
+                **settings.connection,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "message.timeout.ms": int(settings.lease_s * 1000),
+                "request.timeout.ms": max(500, int(settings.lease_s * 300)),  # one lost answer must not cost the lease
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self._log_reader = ControlLog(
+            settings.connection, settings.group, place, take=self._take, caught_up=lambda: self._got_ready(self._caught_up)
+        )
+        self._threads = [
+            threading.Thread(target=self._beat, name="autoscaler-heartbeat", daemon=True),
+            threading.Thread(target=self._execute, name="autoscaler-work", daemon=True),
+        ]
+
+    # --- the application's thread ---------------------------------------------------------------------------------------
+
+    @property
+    def lapsed(self) -> bool:
+        """Return whether the lease is over for ever."""
+        return self._state.lapsed
+
+    def start(self) -> None:
+        """Join the group."""
+        self._log_reader.start()
+        for thread in self._threads:
+            thread.start()
+
+    def tick(self) -> None:
+        """Let the machine look at the time now."""
+        self._step(machine.Elapsed(totals=self._intake.figures.totals(), busy_since=self._intake.busy_since))
+
+    def batch_ended(self) -> None:
+        """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
+        self._work.put(None)
+
+    def leave(self) -> None:
+        """Release everything and wait until that is in the log, or the lease is over."""
+        self._step(machine.Leave())
+        while not (self._state.left or self._state.lapsed):
+            time.sleep(0.002)
+            self.tick()
+        self._producer.flush(self._settings.lease_s)
+
+    def end_lapsed(self) -> None:
+        """Publish ``left`` for this lapsed incarnation; call it only when the application has returned everything."""
+        self._idle.wait(self._settings.lease_s)
+        self._producer.purge(in_flight=False)
+        left = Left(group=self._settings.group, worker=self.me, control_id=self._place.control_id)
+        self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
+        self._producer.flush(self._settings.lease_s)
+
+    def close(self) -> None:
+        """End the threads and the clients; what is not released stays so until the lease is over."""
+        self._closed.set()
+        self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._log_reader.close()
+
+    # --- the machine ----------------------------------------------------------------------------------------------------
+
+    def _step(self, event: machine.Event) -> None:
+        with self._lock:
+            self._state, effects = machine.step(self._state, event, self._now())
+            self.lease.until = self._state.valid_until
+            for effect in effects:
+                self._perform(effect)
+
+    def _perform(self, effect: machine.Effect) -> None:
+        match effect:
+            case machine.SendHeartbeat(heartbeat=heartbeat):
+                self._send(HEARTBEAT_TOPIC, heartbeat, lambda e, m: self._heartbeat_done(heartbeat.stamp, e, m))
+            case machine.SendReleased(released=released):
+                self._send(CONTROL_TOPIC, released, lambda e, _m: self._release_done(released, e))
+            case machine.SendLeft(left=left):
+                self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
+            case machine.StopFetching() | machine.ReadOffsets() | machine.Start():
+                self._work.put(effect)
+            case machine.Lapse(why=why):
+                _log.error("%s/%s: the lease is over: %s", self.me.name, self.me.uuid, why)
+                self._work.put(effect)
+            case _:
+                assert_never(effect)
+
+    def _send(
+        self, topic: str, record: Heartbeat | Released | Left, done: Callable[[KafkaError | None, Message | None], None]
+    ) -> None:
+        key, value = encode(record)
+        partition = self._place.control_partition if topic == CONTROL_TOPIC else self._place.heartbeat_partition
+        self._producer.produce(topic, value, key, partition, on_delivery=done)
+
+    def _heartbeat_done(self, stamp: float, error: KafkaError | None, message: Message | None) -> None:
+        offset = None if message is None else message.offset()
+        if error is None and offset is not None:
+            self._step(machine.HeartbeatAcked(stamp=stamp, offset=offset))
+        else:
+            _log.warning("heartbeat not acknowledged: %s", error)
+            self._step(machine.HeartbeatFailed(stamp=stamp))
+
+    def _release_done(self, released: Released, error: KafkaError | None) -> None:
+        if error is not None:
+            _log.warning("release of %s not acknowledged: %s", released.tp, error)
+            self._step(machine.ReleaseLost(tp=released.tp, epoch=released.epoch))
+
+    def _take(self, entries: tuple[LogEntry, ...]) -> None:
+        for entry in entries:
+            if isinstance(entry, Plan):
+                self._names.update(entry.topics)
+        self._step(machine.LogRead(records=entries))
+
+    def _got_ready(self, what: threading.Event) -> None:
+        if not what.is_set():
+            what.set()
+            if self._caught_up.is_set() and self._warm.is_set():
+                self._step(machine.Ready())
+
+    # --- threads --------------------------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        while not self._closed.is_set() and self._threads[-1].is_alive():  # without the work thread there is no right to a lease
+            self._producer.poll(_POLL_S)
+            self.tick()
+
+    def _execute(self) -> None:
+        self._guarded(lambda: self._intake.warm_up(self._settings.topics, 5.0))
+        self._got_ready(self._warm)
+        commit_at = 0.0
+        while not self._closed.is_set():
+            with suppress(queue.Empty):
+                self._do(self._work.get(timeout=_AGAIN_S if self._pending else self._settings.commit_interval_s))
+            self._fetch_pending()
+            self._drain()
+            if (now := self._now()) >= commit_at:
+                commit_at = now + self._settings.commit_interval_s
+                self._commit(self._runs.values())
+
+    def _do(self, work: Work) -> None:
+        match work:
+            case machine.StopFetching(tps=tps):
+                runs = [self._runs[tp] for tp in tps if tp in self._runs]
+                self._guarded(lambda: self._intake.stop(runs))
+            case machine.ReadOffsets(asked=asked):
+                self._read_offsets(asked)
+            case machine.Start(takings=takings):
+                self._start(takings)
+            case machine.Lapse():
+                self._guarded(lambda: self._intake.stop(list(self._runs.values())))
+                self._runs.clear()
+                self._idle.set()
+            case None:
+                pass
+            case _:
+                assert_never(work)
+
+    def _guarded(self, work: Callable[[], object]) -> bool:
+        """Do one thing with the client; a failure is said, and tried again by whoever finds it not done."""
+        try:
+            work()
+        except KafkaException as e:
+            _log.warning("%s", e)
+            return False
+        return True
+
+    def _drain(self) -> None:
+        """Release what is stopped and of which the application holds nothing, after everything processed is committed."""
+        done = [r for r in self._runs.values() if r.stopping and not r.handed]
+        if not done or not self._commit(done):
+            return
+        for run in done:
+            del self._runs[run.tp]
+        self._step(machine.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+
+    def _commit(self, runs: Iterable[Run]) -> bool:
+        """Commit what is processed and not committed; synchronously, so that no older commit can follow a release."""
+        wanted = {r: r.processed for r in runs if r.processed > r.committed}
+        if not wanted:
+            return True
+        if self._now() >= self.lease.until:
+            return False
+        offsets = [TopicPartition(r.topic, r.tp.partition, o, metadata=self._metadata(r)) for r, o in wanted.items()]
+        failed: list[TopicPartition] = []
+
+        def commit() -> None:
+            failed.extend(
+                t for t in self._intake.consumer.commit(offsets=offsets, asynchronous=False) or () if t.error is not None
+            )
+
+        if not self._guarded(commit):
+            return False
+        for failure in failed:
+            _log.warning("commit of %s-%s: %s", failure.topic, failure.partition, failure.error)
+        bad = {(t.topic, t.partition) for t in failed}
+        for run, offset in wanted.items():
+            if (run.topic, run.tp.partition) not in bad:
+                run.committed = offset
+        return not bad
+
+    def _metadata(self, run: Run) -> str:
+        return json.dumps([run.tp.topic_id, run.epoch, self.me.uuid], separators=(",", ":"))
+
+    def _read_offsets(self, asked: tuple[tuple[Tp, int], ...]) -> None:
+        names = self._names
+        known = {(names[tp.topic_id], tp.partition): (tp, epoch) for tp, epoch in asked if tp.topic_id in names}
+        found: list[TopicPartition] = []
+        timeout = max(1.0, self._settings.lease_s / 3)
+        read = self._guarded(lambda: found.extend(self._intake.consumer.committed([TopicPartition(*k) for k in known], timeout)))
+        if not read or any(t.error is not None for t in found):
+            self._step(machine.OffsetsUnread(asked=asked))
+            return
+        answers = [(*known[t.topic, t.partition], self._committed(t, known[t.topic, t.partition][0])) for t in found]
+        self._step(machine.OffsetsRead(offsets=tuple(answers)))
+
+    def _committed(self, found: TopicPartition, tp: Tp) -> int | None:
+        """Return the offset, unless nothing is committed or it belongs to another topic of the same name (rule 14)."""
+        if found.offset < 0:
+            return None
+        try:
+            said = json.loads(found.metadata or "null")
+        except ValueError:
+            said = None
+        if isinstance(said, list) and len(said) == 3 and said[0] != tp.topic_id:  # noqa: PLR2004  (as _metadata writes)
+            _log.warning("%s-%s: the offset %s belongs to another topic of this name", found.topic, found.partition, found.offset)
+            return None
+        return int(found.offset)
+
+    def _start(self, takings: tuple[machine.Taking, ...]) -> None:
+        for t in takings:
+            committed = -1 if t.unclaimed else t.offset
+            name = self._names[t.tp.topic_id]
+            run = Run(tp=t.tp, topic=name, epoch=t.epoch, position=t.offset, processed=t.offset, committed=committed)
+            self._runs[t.tp] = run
+            self._pending.append(run)
+
+    def _fetch_pending(self) -> None:
+        """Fetch what was taken; a first owner's start is committed before its first batch (rule 5)."""
+        runs = self._pending = [r for r in self._pending if not r.stopping]
+        if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self._intake.start(runs)):
+            self._pending = []
