@@ -23,13 +23,13 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.cycles import CycleTail
 from autoscaler.embedded.broker import Broker
 from autoscaler.embedded.rundir import RunDir, lock
+from autoscaler.embedded.scenario import PHASES
 from autoscaler.embedded.sweep import MARK, sweep, watch
 from autoscaler.errors import AutoscalerError, PermanentError
 from autoscaler.report import Progress, View
 from autoscaler.screen import Screen
 from autoscaler.settings import Settings, load
 
-PHASES = (("calm", 0.2), ("ramp", 0.5), ("fall", 0.3))
 EXIT_INTERRUPTED = 130
 
 _CONFIG = "conf/demo.yaml"
@@ -117,7 +117,9 @@ class Demo:
         else:
             yield results.append
         result = f": {results[0]}" if results else ""
-        self.console.print(f"[green]✓[/] {text}{result} [dim]{time.monotonic() - began:.1f} s[/]", highlight=False)
+        self.console.print(
+            f"[green]✓[/] {text}{result} [dim]{time.monotonic() - began:.1f} s[/]", highlight=False, soft_wrap=True
+        )
 
     def _spawn(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with (self.options.run.logs / f"{name}.log").open("ab") as log:
@@ -213,9 +215,13 @@ class Demo:
         run = self.options.run
         if not self.options.keep:
             shutil.rmtree(run.broker, ignore_errors=True)  # the topic's data is large and the check is done
-        self.console.print(f"\ntables {run.tables}\nlogs   {run.logs}, {run.processed}, {run.state / 'logs'}", highlight=False)
+        self.console.print(
+            f"\ntables {run.tables}\nlogs   {run.logs}, {run.processed}, {run.state / 'logs'}", highlight=False, soft_wrap=True
+        )
         if self.options.keep:
-            self.console.print(f"topic  {run.broker}; check again with: autoscaler check --run-dir {run.root}", highlight=False)
+            self.console.print(
+                f"topic  {run.broker}; check again with: autoscaler check --run-dir {run.root}", highlight=False, soft_wrap=True
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -243,7 +249,7 @@ def _guarded(options: Options, console: Console) -> int:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # workers run this Python
     watcher = watch(run.root)
     try:
-        console.print(f"run directory {run.root}", highlight=False)
+        console.print(f"run directory {run.root}", highlight=False, soft_wrap=True)
         return Demo(options=options, console=console).run()
     except KeyboardInterrupt:
         console.print("\n[yellow]interrupted: ending everything[/]")
@@ -259,7 +265,7 @@ def _end_leftovers(directory: Path, console: Console) -> None:
     """End what a demo left that was killed together with its watcher."""
     for file in directory.glob("demo-*"):
         if ended := sweep(file):
-            console.print(f"[yellow]ended {ended} processes that {file} had left[/]", highlight=False)
+            console.print(f"[yellow]ended {ended} processes that {file} had left[/]", highlight=False, soft_wrap=True)
 
 
 def _options(argv: Sequence[str] | None) -> Options:
@@ -292,7 +298,7 @@ def _load_command(settings: Settings, bootstrap: str, o: Options) -> list[str]:
     topic = settings.groups[0].topics[0]
     return [
         *(sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", bootstrap, "--topic", topic),
-        *("--duration", str(o.duration_s), "--seed", str(o.seed)),
+        *("--duration", str(o.duration_s), "--seed", str(o.seed), "--log", str(o.run.logs)),
     ]
 
 
@@ -306,6 +312,7 @@ def _facts(settings: Settings, bootstrap: str, run: RunDir, began: float, ended:
         "usable_bytes_per_s": group.usable_bytes_per_s,
         "load_from_s": began,
         "load_to_s": ended,
+        "produced": str((run.logs / "produced.jsonl").relative_to(run.root)),
         "logs": str(run.processed.relative_to(run.root)),
         "tables": str(run.tables.relative_to(run.root)),
     }

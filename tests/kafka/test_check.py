@@ -41,11 +41,13 @@ class Made:
     moved: tuple[int, ...] = (0, 1)
     lines: dict[str, list[Line]] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    acknowledged: dict[int, list[int]] = field(default_factory=dict)  # records, bytes, last offset
 
     def at(self, second: float) -> datetime:
         return datetime.fromtimestamp(self.began + second, UTC)
 
     def fill(self, appended: dict[int, list[int]]) -> "Made":
+        self.acknowledged = {p: [len(times), len(times) * SIZE, len(times) - 1] for p, times in appended.items()}
         self.lines = {A: [], B: []}
         for partition, times in appended.items():
             for offset, at_ms in enumerate(times):
@@ -98,8 +100,10 @@ class Made:
             write_deltalake(str(directory / "tables" / name), pa.Table.from_arrays(columns, schema=schema))
         facts = {"bootstrap": self.bootstrap, "topic": self.topic, "group": "g", "window_s": 5, "usable_bytes_per_s": 1000,
                  "load_from_s": self.began,
-                 "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables"}  # fmt: skip
+                 "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables",
+                 "produced": "produced.jsonl"}  # fmt: skip
         (directory / "run.json").write_text(json.dumps(facts))
+        (directory / "produced.jsonl").write_text('{"t": 1}\n' + json.dumps({"partitions": self.acknowledged}) + "\n")
         return directory
 
     @staticmethod
@@ -189,6 +193,10 @@ def _lose(run: Made) -> None:
 
 def _lose_the_last(run: Made) -> None:
     run.lines[A].remove(run.of(A, 3, 1)[-1])
+
+
+def _lose_in_the_broker(run: Made) -> None:
+    run.acknowledged[1][0] += 1
 
 
 def _invent(run: Made) -> None:
@@ -281,6 +289,7 @@ def _never_shrink(run: Made) -> None:
 BROKEN: tuple[tuple[Callable[[Made], None], set[str]], ...] = (
     (_lose, {"every record processed"}),
     (_lose_the_last, {"every record processed"}),
+    (_lose_in_the_broker, {"acknowledged is in the topic"}),
     (_invent, {"only records of the topic"}),
     (_swap_two, {"order per partition"}),
     (_process_before_the_one_in_front, {"order per partition"}),

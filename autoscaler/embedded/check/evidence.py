@@ -40,6 +40,7 @@ class Run:
     load_to_s: float
     logs: Path
     tables: Path
+    produced: Path
 
     @classmethod
     def load(cls, directory: Path, bootstrap: str | None = None) -> "Run":
@@ -61,6 +62,7 @@ class Run:
                 load_to_s=float(data["load_to_s"]),
                 logs=directory / str(data["logs"]),
                 tables=directory / str(data["tables"]),
+                produced=directory / str(data["produced"]),
             )
         except OSError as e:
             msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"
@@ -167,6 +169,7 @@ class Evidence:
     run: Run
     partitions: dict[int, Partition] = field(default_factory=dict)
     tenures: list[Tenure] = field(default_factory=list)
+    acknowledged: dict[int, int] = field(default_factory=dict)  # records by partition, as the producer counted them
     unknown: list[str] = field(default_factory=list)  # lines about records that are not in the topic
     decisions: list[DecisionRow] = field(default_factory=list)
     cycles: list[CycleRow] = field(default_factory=list)
@@ -183,6 +186,7 @@ def collect(run: Run) -> Evidence:
     evidence = Evidence(run=run)
     evidence.partitions = read_topic(run)
     read_logs(run, evidence)
+    evidence.acknowledged = read_produced(run)
     evidence.decisions = sorted(_decisions(run), key=lambda d: d.at)
     evidence.cycles = sorted(_cycles(run), key=lambda c: c.at)
     evidence.actions = list(_actions(run))
@@ -278,6 +282,20 @@ def read_logs(run: Run, evidence: Evidence) -> None:
             else:
                 tenures[key] = Tenure(worker, number, epoch, at_ns, at_ns, offset, offset)
     evidence.tenures = sorted(tenures.values(), key=lambda t: (t.partition, t.first_ns))
+
+
+def read_produced(run: Run) -> dict[int, int]:
+    """Return how many records of each partition the broker acknowledged, by the producer's own log.
+
+    Raises:
+        EvidenceError: The log is not there or has no end.
+    """
+    try:
+        summary = json.loads(run.produced.read_text(encoding="utf-8").splitlines()[-1])
+        return {int(p): int(counts[0]) for p, counts in summary["partitions"].items()}
+    except (OSError, IndexError, KeyError, ValueError) as e:
+        msg = f"{run.produced} does not say what was produced: {type(e).__name__} {e}"
+        raise EvidenceError(msg) from e
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:

@@ -55,6 +55,19 @@ def nothing_lost(e: Evidence) -> Finding:
                    numbers=numbers, evidence=tuple(cases))  # fmt: skip
 
 
+def nothing_missing(e: Evidence) -> Finding:
+    """What the broker acknowledged to the producer is in the topic."""
+    cases = []
+    for number in sorted(e.acknowledged.keys() | e.partitions.keys()):
+        partition, counted = e.partitions.get(number), e.acknowledged.get(number, 0)
+        there = 0 if partition is None else sum(1 for at_ms in partition.appended_ms if at_ms)
+        if there != counted:
+            cases.append(f"{e.run.topic}-{number} holds {there:,} records, {counted:,} were acknowledged")
+    total = sum(e.acknowledged.values())
+    return Finding(rule="acknowledged is in the topic", ok=not cases, measured=f"{total:,} acknowledged",
+                   numbers={"acknowledged": total}, evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+
+
 def processed_twice(e: Evidence) -> Finding:
     """How many records were processed more than once; allowed after a crash, counted always."""
     twice = sum(sum(1 for t in p.times if t > 1) for p in e.partitions.values())
@@ -252,6 +265,7 @@ def pauses(e: Evidence) -> Finding:
 
 
 RULES: tuple[Callable[[Evidence], Finding], ...] = (
+    nothing_missing,
     nothing_lost,
     processed_twice,
     nothing_invented,
