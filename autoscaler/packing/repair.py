@@ -106,9 +106,8 @@ def fit_count(
 
     The capacity is scaled, equally for everybody, to the smallest at which the bounded number suffices, found by bisection:
     above what was asked for where consumers are lacking, so that the overload is shared instead of falling on the last one;
-    below it where more are asked for than needed, so that load is spread. Never more than one consumer per partition. Counts
-    need not be continuous in the capacity: if none gives a count within the bounds, the nearest one below is taken and the
-    caller keeps the remaining consumers idle.
+    below it where more are asked for than needed, so that load is spread. Counts jump where rates are alike: consumers that
+    no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition.
 
     Raises:
         ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
@@ -123,9 +122,23 @@ def fit_count(
     bound = min(max(free.consumers, at_least), at_most)
     rates = _with_idle_share(loads) if free.consumers < at_least else loads
     tried = _smallest(lambda c: assign(rates, c, previous, algorithm), capacity, bound)
-    candidates = [x for x in (*tried, (capacity, free)) if x[1].consumers <= at_most]
-    scaled, best = max(candidates, key=lambda x: min(x[1].consumers, at_least))  # the first of equals
-    return Fitted(plan=assignment(best.owner, loads, capacity, previous, algorithm), wanted=free.consumers, capacity=scaled)
+    scaled, best = max((x for x in tried if x[1].consumers <= bound), key=lambda x: x[1].consumers)  # the first of equals
+    owner = _split(rates, best.owner, bound)
+    return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=free.consumers, capacity=scaled)
+
+
+def _split(loads: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], count: int) -> dict[TopicPartition, int]:
+    """Split the most loaded consumer that holds several partitions between itself and a free one, until there are enough."""
+    split = dict(owner)
+    while len(held := consumer_loads(loads, split)) < count:
+        shared = [c for c in held if sum(1 for o in split.values() if o == c) > 1]
+        old = min(shared, key=lambda c: (-held[c], c))
+        new = next(c for c in range(len(held) + 1) if c not in held)
+        halves = {old: 0.0, new: 0.0}
+        for p in decreasing((p for p, o in split.items() if o == old), loads):
+            split[p] = old if halves[old] <= halves[new] else new
+            halves[split[p]] += loads[p]
+    return split
 
 
 def _with_idle_share(loads: Mapping[TopicPartition, float]) -> dict[TopicPartition, float]:

@@ -78,10 +78,19 @@ def test_a_partition_above_every_capacity_does_not_take_a_second_consumer() -> N
     assert fitted.plan.oversized == (tp(0),), "figures are those of the capacity asked for"
 
 
-def test_between_two_counts_the_lower_is_taken() -> None:
-    """Equal rates jump from one consumer to four; two cannot be had, and more than allowed must not come out."""
-    loads = rates(7, 7, 7, 7)
-    assert fit_count(loads, 28, {}, "NFD", at_least=3, at_most=3).plan.consumers == 2
+@pytest.mark.parametrize(
+    ("loads", "at_least", "at_most", "carried", "why"),
+    [
+        (rates(60, 60, 60, 60), 1, 3, [60, 60, 120], "four consumers become two at twice the rate; three are there"),
+        (rates(2, 2, 2, 2), 3, 3, [2, 2, 4], "one becomes two or four; three are asked for"),
+        (rates(0, 0, 0, 0), 3, 3, [0, 0, 0], "silent partitions are spread too"),
+    ],
+)
+def test_counts_that_no_capacity_gives_come_from_splitting(
+    loads: Loads, at_least: int, at_most: int, carried: list[float], why: str
+) -> None:
+    fitted = fit_count(loads, 80, {}, "MWF", at_least=at_least, at_most=at_most)
+    assert sorted(consumer_loads(loads, fitted.plan.owner).values()) == pytest.approx(carried), why
 
 
 @pytest.mark.parametrize(("at_least", "at_most"), [(1, 0), (3, 2)])

@@ -6,6 +6,7 @@ after every cycle what must never happen.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from autoscaler.core.decide import History, decide
 from autoscaler.model import (
@@ -191,7 +192,7 @@ class World:
 def scalings(decisions: list[Decision]) -> list[int]:
     """Return the number of consumers after each change of it."""
     counts = [d.consumers for d in decisions]
-    return [b for a, b in zip(counts, counts[1:], strict=False) if a != b]
+    return [b for a, b in pairwise(counts) if a != b]
 
 
 def moves(decisions: list[Decision]) -> list[MovePartition]:
