@@ -28,6 +28,7 @@ from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
 from autoscaler.settings import Group, Settings, load, resolve_secrets
 from autoscaler.streaming import query
+from autoscaler.streaming.progress import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
 
 EXIT_FENCED = 77
@@ -138,12 +139,14 @@ def run(settings: Settings) -> int:
         signal.signal(number, lambda *_: job.stop.set())
     stream = query.start(spark, settings, job.on_snapshots)
     job.watchdog.start()
-    while stream.isActive and not job.stop.wait(0.2):
-        pass
+    progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
+    while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):
+        progress.look(stream)
     if not job.stop.is_set() and (failure := stream.exception()) is not None:
         log.error("the query failed: %s", failure)
         job.exit_code = 1
     stream.stop()
+    progress.close()
     job.close()
     spark.stop()
     return job.exit_code
