@@ -77,6 +77,7 @@ class Flusher:
         self._done: set[str] = set()
         self._completing: list[tuple[int, Cycle]] = []
         self._handed: dict[Key, None] = {}
+        self._handed_since = date.max
         self._waits = False
 
     def wake(self, *, at_once: bool) -> None:
@@ -125,11 +126,12 @@ class Flusher:
     def _run(self) -> None:
         failures = 0
         while not self._closing.is_set():
-            self._signal.wait(0.0 if not self._prepared and not failures else self._flush_s)
-            self._signal.clear()
-            failures = 0 if self._tried() else failures + 1
             if failures:
                 self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
+            elif self._prepared:
+                self._signal.wait(self._flush_s)
+            self._signal.clear()
+            failures = 0 if self._tried() else failures + 1
         for _ in range(_CLOSING_TRIES):
             if self._tried():
                 return
@@ -148,10 +150,13 @@ class Flusher:
     def _prepare(self) -> None:
         began = time.monotonic()
         self._writer.prepare()
-        since = self._writer.today() - timedelta(days=_HANDOVERS_SEEN_DAYS)
-        self._handed = dict.fromkeys(self._writer.keys("handovers", since))
+        self._look_up_handovers(self._writer.today() - timedelta(days=_HANDOVERS_SEEN_DAYS))
         self._prepared = True
         log.info("the audit's tables are open after %.1f s", time.monotonic() - began)
+
+    def _look_up_handovers(self, since: date) -> None:
+        self._handed = dict.fromkeys(self._writer.keys("handovers", since)) | self._handed
+        self._handed_since = since
 
     def _take(self) -> Batch | None:
         self._batch = self._buffer.take()
@@ -161,6 +166,8 @@ class Flusher:
     def _write(self, batch: Batch) -> None:
         cycles = [e.cycle for e in batch.entries]
         done = [(c.decision.group, h) for c in cycles for h in c.handovers]
+        if done and (oldest := min(rows.day(h.at) for _, h in done)) < self._handed_since:
+            self._look_up_handovers(oldest)
         fresh = {k: x for x in done if (k := rows.handover_key(*x)) not in self._handed}
         self._append("decisions", rows.decisions([e.cycle for e in batch.entries if e.due]), batch.version)
         self._append("actions", rows.actions(cycles), batch.version)

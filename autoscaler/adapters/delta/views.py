@@ -47,4 +47,23 @@ FROM loads
 WHERE reason IN ('NOT_READY', 'STALE_INPUT')
 """
 
-VIEWS: Mapping[str, str] = {"why": WHY, "moves": MOVES, "undecided": UNDECIDED}
+HISTORY = """
+WITH marked AS (
+  SELECT *, acted OR lag(acted) OVER w
+            OR NOT (struct(reason, limited_by, consumers) <=> lag(struct(reason, limited_by, consumers)) OVER w) AS begins
+  FROM decisions WINDOW w AS (PARTITION BY `group` ORDER BY at, decision_id)
+),
+spells AS (
+  SELECT *, sum(if(begins, 1, 0)) OVER (PARTITION BY `group` ORDER BY at, decision_id) AS spell FROM marked
+)
+SELECT `group`, min(at) AS at, max(at) AS until, bool_or(acted) AS acted, min_by(consumers_now, at) AS consumers_now,
+       max_by(consumers, at) AS consumers, max_by(reason, at) AS reason, max_by(limited_by, at) AS limited_by,
+       size(filter(max_by(steps, at), s -> s.kind = 'add')) AS added,
+       size(filter(max_by(steps, at), s -> s.kind = 'move')) AS moved,
+       size(filter(max_by(steps, at), s -> s.kind = 'remove')) AS removed,
+       max(total_bytes_per_s) AS bytes_per_s, max(total_lag_records) AS lag_records, max_by(r_score, at) AS r_score,
+       max_by(detail, at) AS detail, bool_or(recovered) AS recovered
+FROM spells GROUP BY `group`, spell
+"""
+
+VIEWS: Mapping[str, str] = {"why": WHY, "moves": MOVES, "undecided": UNDECIDED, "history": HISTORY}

@@ -1,0 +1,182 @@
+"""Prints what the autoscaler decided and why, from its tables, through Spark SQL.
+
+``python jobs/history.py --config FILE`` shows the decisions; ``--sql`` asks anything else of the views that ``docs/audit.md``
+describes. Reads only; may run beside the job. The session is as small as Spark allows, because somebody waits for it.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autoscaler.adapters.delta_audit import register_views
+from autoscaler.embedded import jars
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.settings import load
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 78
+
+_SESSION = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+_HISTORY = "SELECT * FROM history ORDER BY at DESC, `group` LIMIT {limit}"
+_COST = """
+SELECT `group`, count(*) AS moves, count(pause_s) AS paused, percentile_approx(pause_s, 0.5, 10000) AS p50_s,
+       percentile_approx(pause_s, 0.95, 10000) AS p95_s, max(pause_s) AS max_s
+FROM moves GROUP BY `group` ORDER BY `group`
+"""
+
+
+def session() -> SparkSession:
+    """Return a small local session that reads Delta tables."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("history").config("spark.driver.extraClassPath", jars.class_path(jars.DELTA))
+    for key, value in _SESSION.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def history(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the view ``history``, oldest first, as a table for people: one line per action and per spell of doing nothing."""
+    several = len({r["group"] for r in rows}) > 1
+    out = Table(title="Decisions", title_justify="left", box=None, padding=(0, 1), pad_edge=False)
+    for name, right in (("at (UTC)", False), ("for", True), ("consumers", True), ("reason", False), ("done", False),
+                        ("MB/s", True), ("lag", True), ("why", False)):  # fmt: skip
+        out.add_column(name, justify="right" if right else "left", no_wrap=name not in {"reason", "why"})
+    for r in rows:
+        lag = "?" if r["lag_records"] is None else f"{r['lag_records']:,}"
+        why = f"{r['group']}: {r['detail']}" if several else r["detail"]
+        out.add_row(
+            f"{r['at']:%H:%M:%S}",
+            "" if r["acted"] else f"{(r['until'] - r['at']).total_seconds():.0f} s",
+            _count(r["consumers_now"], r["consumers"]),
+            r["reason"] + (f" ({r['limited_by']})" if r["limited_by"] else ""),
+            _done(r),
+            f"{r['bytes_per_s'] / 1e6:.2f}",
+            lag,
+            why,
+            style="" if r["acted"] else "dim",
+        )
+    return out
+
+
+def cost(rows: Sequence[dict[str, Any]]) -> list[Text]:
+    """Return a line per group about what its moves cost."""
+    lines = []
+    for r in rows:
+        pauses = (
+            f"; a moved partition paused {r['p50_s'] * 1e3:.0f} ms in the middle, {r['p95_s'] * 1e3:.0f} ms at the 95th "
+            f"percentile, {r['max_s'] * 1e3:.0f} ms at most"
+            if r["paused"]
+            else ""
+        )
+        lines.append(Text(f"{r['group']}: {r['moves']} moves{pauses}"))
+    return lines
+
+
+def answer(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Table:
+    """Return the rows of any query as a table."""
+    out = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name in columns:
+        out.add_column(name, overflow="fold")
+    for r in rows:
+        out.add_row(*(_cell(r[c]) for c in columns))
+    return out
+
+
+def _count(now: int, wanted: int) -> str:
+    return f"{now}" if now == wanted else f"{now} → {wanted}"
+
+
+def _done(r: dict[str, Any]) -> str:
+    if not r["acted"]:
+        return ""
+    parts = [f"{sign}{r[key]}" for key, sign in (("added", "+"), ("moved", "⇄"), ("removed", "-")) if r[key]]
+    return " ".join(parts) + (" (recovered)" if r["recovered"] else "")
+
+
+def _cell(value: object) -> Text:
+    match value:
+        case None:
+            return Text("-", style="dim")
+        case float():
+            return Text(f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}")  # noqa: PLR2004
+        case datetime():
+            return Text(f"{value.astimezone(UTC) if value.tzinfo else value:%Y-%m-%d %H:%M:%S.%f}"[:-3])
+        case list():
+            return Text(", ".join(str(v) for v in value))
+    return Text(str(value))
+
+
+def show(root: Path, console: Console, *, sql: str | None, limit: int) -> None:
+    """Open the tables below ``root`` and print the history, or the answer to ``sql``.
+
+    Raises:
+        AutoscalerError: There are no tables, or the query is wrong.
+    """
+    if not (root / "decisions" / "_delta_log").is_dir():
+        raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
+    spark = session()
+    register_views(spark, root)
+    if sql is not None:
+        found = spark.sql(sql).limit(limit).toArrow()
+        console.print(answer(found.to_pylist(), found.column_names))
+        return
+    rows = spark.sql(_HISTORY.format(limit=limit)).toArrow().to_pylist()
+    console.print(history(rows[::-1]))
+    for line in cost(spark.sql(_COST).toArrow().to_pylist()):
+        console.print(line)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse the command line, print, and turn errors into messages."""
+    parser = argparse.ArgumentParser(prog="history.py", description="Show what the autoscaler decided and why.")
+    parser.add_argument("--config", required=True, help="configuration of the job whose tables are read")
+    parser.add_argument("--sql", help="a query over the views of docs/audit.md instead")
+    parser.add_argument("--limit", type=int, default=200, help="most lines to print (the newest), 200 by default")
+    args = parser.parse_args(argv)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    try:
+        show(load(args.config).root / "tables", console, sql=args.sql, limit=args.limit)
+    except SettingsError as e:
+        sys.stderr.write("\n".join(f"{args.config}: {p}" for p in e.problems) + "\n")
+        return EXIT_SETTINGS
+    except AutoscalerError as e:
+        sys.stderr.write(f"{e}\n")
+        return EXIT_FAILED
+    except PySparkException as e:
+        sys.stderr.write(f"the query failed: {e.getMessage() or e}\n")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the JVM ends with its parent; its orderly end costs a second

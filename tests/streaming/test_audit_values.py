@@ -1,0 +1,214 @@
+"""The audit's values: summaries, rows, and the line per cycle."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.adapters.cycle_log import CycleLog, cycle_record
+from autoscaler.adapters.decision_summary import restore, summarise
+from autoscaler.adapters.delta import rows
+from autoscaler.adapters.delta.rows import Cycle
+from autoscaler.adapters.delta.tables import TABLES, differences, json_type
+from autoscaler.cycles import Cycle as Line
+from autoscaler.model import (
+    Action,
+    AddWorkers,
+    Decision,
+    GroupMembers,
+    Member,
+    MovePartition,
+    Observation,
+    Reason,
+    RemoveWorkers,
+    TopicPartition,
+)
+from tests import builders as b
+from tests.streaming import audit_cases as cases
+
+partitions = st.builds(TopicPartition, topic=st.sampled_from(("orders", "clicks-0", 'ä,{}"')), partition=st.integers(0, 60))
+slots = st.integers(0, 5)
+actions: st.SearchStrategy[Action] = st.one_of(
+    st.builds(AddWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
+    st.builds(MovePartition, partition=partitions, source=st.none() | slots, target=slots),
+    st.builds(RemoveWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
+)
+numbers = st.floats(0, 1e12)
+decisions = st.builds(
+    Decision,
+    decision_id=st.text(max_size=20),
+    group=st.text(max_size=10),
+    at=numbers,
+    mode=st.sampled_from(("act", "advise")),
+    reason=st.sampled_from(Reason),
+    limited_by=st.none() | st.sampled_from(Reason),
+    actions=st.lists(actions, max_size=30).map(tuple),
+    target=st.dictionaries(partitions, slots, max_size=80),
+    requested=st.frozensets(slots),
+    consumers_now=slots,
+    consumers=slots,
+    recommended=slots,
+    lower_bound=slots,
+    r_score=numbers,
+    imbalance=st.none() | numbers,
+    oversized=st.lists(partitions, max_size=3).map(tuple),
+    capacity_bytes_per_s=numbers,
+    total_bytes_per_s=numbers,
+    total_lag_records=st.none() | st.integers(0, 1 << 60),
+    algorithm=st.just("MWF"),
+    policy_fingerprint=st.just("0123456789ab"),
+    epoch=st.integers(0, 1 << 40),
+    detail=st.text(max_size=40),
+    hot=st.lists(partitions, max_size=3).map(tuple),
+)
+
+
+@given(decisions)
+def test_a_summary_gives_back_the_same_decision(decision: Decision) -> None:
+    assert restore(summarise(decision)) == decision
+
+
+def test_a_summary_of_ten_thousand_partitions_stays_far_below_a_records_limit() -> None:
+    decision, _, _ = cases.hot()
+    every = [TopicPartition(topic="a-topic-with-a-long-name", partition=n) for n in range(10_000)]
+    moves = tuple(MovePartition(partition=p, source=p.partition % 40, target=(p.partition + 7) % 40) for p in every)
+    big = Decision(
+        **{f: getattr(decision, f) for f in Decision.__slots__}
+        | {"target": {p: p.partition % 40 for p in every}, "actions": moves}
+    )
+    text = summarise(big)
+    assert restore(text) == big
+    assert len(text.encode()) < 600_000
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"v":1}', '{"v":2}', '{"v":1,"actions":[["leap"]]}', "null"])
+def test_a_text_that_is_no_summary_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(ValueError, match="summary"):
+        restore(text)
+
+
+def test_a_row_of_loads_gives_back_exactly_what_was_measured() -> None:
+    loads = [
+        b.load(b.tp(0), 50.123456789),
+        b.load(b.tp(1), None, known=False, age_s=25.5, error="timed out", lag_records=None, committed=None, log_end=None),
+        b.load(b.tp("other"), 0.0, committed=-1, lag_bytes=None, lag_s=None),
+    ]
+    decision, snapshot = cases.decided(loads, b.state(b.owned([0, 1])), cases.T0 + 0.123456789)
+    cycle = Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner={b.tp(0): 0, b.tp(1): 0})
+    row = rows.loads([cycle], [3]).to_pylist()[0]
+    assert rows.snapshot_of(row) == snapshot
+    assert [(x["topic"], x["partition"], x["owner"]) for x in row["loads"]] == [
+        ("orders", 0, "0"),
+        ("orders", 1, "0"),
+        ("other", 0, None),
+    ]
+    assert row["dropped_before"] == 3
+    assert row["reason"] == decision.reason.value
+
+
+def test_a_decisions_row_names_members_and_both_assignments() -> None:
+    decision, snapshot, state = cases.hot()
+    cycle = Cycle(decision=decision, snapshot=snapshot, outcomes=cases.outcomes(decision), handovers=(), owner=state.owner)
+    row = rows.decisions([cycle]).to_pylist()[0]
+    assert row["acted"]
+    assert not row["recovered"]
+    assert row["members"] == [{"member": "0", "partitions": ["orders-0", "orders-1", "orders-2"], "bytes_per_s": 120.0}]
+    assert {x["owner"] for x in row["assignment_before"]} == {"0"}
+    assert {(x["topic"], x["partition"]): int(x["owner"]) for x in row["assignment_after"]} == {
+        (p.topic, p.partition): s for p, s in decision.target.items()
+    }
+    assert row["steps"][0]["what"] == "add 1"
+    assert row["sample_ts"] == snapshot.sample_ts
+    assert len(row["loads"]) == 3
+
+
+def test_every_table_fits_its_own_schema_and_says_what_differs_in_another() -> None:
+    for table in TABLES.values():
+        found = {f.name: json_type(f.type) for f in table.schema}
+        assert differences(table, found, ["date"]) == []
+        assert set(table.key) <= set(found)
+    table = TABLES["actions"]
+    found = {f.name: json_type(f.type) for f in table.schema if f.name != "error"} | {"epoch": "string"}
+    assert differences(table, found, []) == [
+        "column epoch is string, not long",
+        "column error is missing",
+        "it is partitioned by nothing, not by date",
+    ]
+
+
+class StoppedClock:
+    def now(self) -> float:
+        return 5.0
+
+    def monotonic(self) -> float:
+        return 5.0
+
+
+def test_the_cycle_line_of_a_managed_group_is_what_the_live_view_reads() -> None:
+    decision, snapshot, state = cases.hot()
+    record = cycle_record(
+        cycle=7, decision=decision, snapshot=snapshot, observation=b.observation(snapshot, state), stages={"decide_s": 0.01}
+    )
+    line = Line.parse(json.dumps(record))
+    assert (line.cycle, line.group, line.reason, line.consumers_now, line.consumers) == (7, "g", "RATE_ABOVE_CAPACITY", 1, 2)
+    assert line.actions[0] == "add 1"
+    assert all(a.startswith("move orders-") for a in line.actions[1:])
+    assert line.workers[0].slot == 0
+    assert line.workers[0].bytes_per_s == 120.0
+    assert line.workers[0].lag_records == 0
+    assert line.workers[0].partitions == ("orders-0", "orders-1", "orders-2")
+    assert line.stages == {"decide_s": 0.01}
+    assert line.sample_age_s == pytest.approx(0.25)
+    assert record["partitions"] == 3
+
+
+def test_members_of_a_native_group_stand_in_for_workers() -> None:
+    decision, snapshot, _ = cases.hot()
+    twins = GroupMembers(
+        state="STABLE", kind="CLASSIC", assignor="range", at=cases.T0,
+        members=tuple(Member(member_id=f"m{i}", client_id=c, host="/h", assigned=frozenset({b.tp(i)}))
+                      for i, c in enumerate(("app", "app", "solo"))),
+    )  # fmt: skip
+    observed = Observation(group="g", snapshot=snapshot, state=None, members=twins)
+    record = cycle_record(cycle=1, decision=decision, snapshot=snapshot, observation=observed, stages={})
+    line = Line.parse(json.dumps(record))
+    assert [(w.slot, w.name, w.partitions) for w in line.workers] == [
+        (None, "m0", ("orders-0",)),
+        (None, "m1", ("orders-1",)),
+        (None, "solo", ("orders-2",)),
+    ]
+
+
+def test_the_cycle_log_appends_and_rotates_by_size(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "cycles.jsonl"
+    log = CycleLog(path, StoppedClock(), max_bytes=100, keep=2)
+    for n in range(20):
+        log.write({"n": n, "text": "x" * 20})
+    log.close()
+    files = [path, tmp_path / "logs" / "cycles.jsonl.1", tmp_path / "logs" / "cycles.jsonl.2"]
+    assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in files)
+    kept = [json.loads(line) for p in reversed(files) for line in p.read_text().splitlines()]
+    assert [k["n"] for k in kept] == list(range(20))[-len(kept) :]
+    assert all(p.stat().st_size <= 100 for p in files)
+    assert kept[0]["t"] == 5.0
+    again = CycleLog(path, StoppedClock(), max_bytes=10_000)
+    before = path.read_text()
+    again.write({"n": 20})
+    again.close()
+    assert path.read_text().startswith(before)
+
+
+def test_a_cycle_log_that_cannot_be_written_is_told_once_and_never_raises(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "logs").write_text("a file where the directory should be")
+    log = CycleLog(tmp_path / "logs" / "cycles.jsonl", StoppedClock())
+    log.write({})
+    log.write({})
+    assert len(caplog.records) == 1
+    (tmp_path / "logs").unlink()
+    log.write({"n": 1})
+    log.close()
+    assert json.loads((tmp_path / "logs" / "cycles.jsonl").read_text()) == {"t": 5.0, "n": 1}
