@@ -153,7 +153,8 @@ class ControllerState:
         before = self.plan.grants if self.plan else {}
         for tp, grant in plan.grants.items():
             if self._sources.get(tp, (0, None))[0] != grant.epoch:
-                named = [w.worker for w in plan.waits.get(tp, ()) if w.epoch == grant.epoch]  # after compaction
+                # After compaction the waits tell it; those of a first plan name everybody, whoever had it.
+                named = [w.worker for w in plan.waits.get(tp, ()) if w.epoch == grant.epoch > 1]
                 previous = before[tp].owner if tp in before else (named[0] if named else None)
                 self._sources[tp] = (grant.epoch, previous)
         self.plan = plan

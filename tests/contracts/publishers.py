@@ -1,0 +1,127 @@
+"""What the contract of ``PlanPublisher`` needs of the world around it: workers that come, go and follow plans."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import GroupState, HandoverDone, TopicPartition
+from autoscaler.ports import PlanPublisher
+from autoscaler.testing import FakeClock, FakePublisher
+from tests.kafka.log_worker import LogWorker
+
+PATIENCE_S = 60.0
+
+
+class World(Protocol):
+    publisher: PlanPublisher
+    topic: str
+    group: str
+    seen: list[HandoverDone]
+
+    def start(self, slot: int) -> str: ...
+    def die(self, slot: int) -> None: ...
+    def leave(self, slot: int) -> None: ...
+    def until(self, wanted: Callable[[GroupState], bool]) -> GroupState: ...
+    def close(self) -> None: ...
+
+
+def partitions(world: World) -> list[TopicPartition]:
+    return [TopicPartition(topic=world.topic, partition=n) for n in range(4)]
+
+
+@dataclass
+class FakeWorld:
+    topic: str = "orders"
+    group: str = "g"
+    seen: list[HandoverDone] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.publisher = FakePublisher(group=self.group, clock=FakeClock(), takes_after=2)
+        self._starts = 0
+
+    def start(self, slot: int) -> str:
+        self._starts += 1
+        self.publisher.join(slot, f"instance-of-{slot}-{self._starts}")
+        return f"instance-of-{slot}-{self._starts}"
+
+    def die(self, slot: int) -> None:
+        self.publisher.die(slot)
+
+    def leave(self, slot: int) -> None:
+        self.publisher.leave(slot)
+
+    def until(self, wanted: Callable[[GroupState], bool]) -> GroupState:
+        for _ in range(10):
+            state = self.publisher.observe()
+            self.seen += state.completed
+            if wanted(state):
+                return state
+        raise AssertionError(state)
+
+    def close(self) -> None:
+        self.publisher.close()
+
+
+@dataclass
+class KafkaWorld:
+    broker: Broker
+    topic: str
+    group: str
+    lease_s: float = 3.0
+    seen: list[HandoverDone] = field(default_factory=list)
+    workers: dict[int, LogWorker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.publisher = self.control()
+
+    def control(self) -> KafkaControl:
+        return KafkaControl(
+            connection=self.broker.connection(),
+            group=self.group,
+            topics=(self.topic,),
+            reset_policy="earliest",
+            lease_s=self.lease_s,
+            replication_factor=None,
+            slot_of=self.slot_of,
+            clock=SystemClock(),
+        )
+
+    def slot_of(self, name: str) -> int | None:
+        return int(name.removeprefix(f"{self.group}-")) if name.startswith(f"{self.group}-") else None
+
+    def start(self, slot: int) -> str:
+        instance = f"instance-of-{slot}-{time.monotonic_ns()}"
+        name = f"{self.group}-{slot}"
+        self.workers[slot] = LogWorker(self.broker.bootstrap, self.group, name, lease_s=self.lease_s, instance=instance)
+        self.until(lambda s: any(w.instance == instance for w in s.workers))
+        return instance
+
+    def die(self, slot: int) -> None:
+        self.workers.pop(slot).silence()
+
+    def leave(self, slot: int) -> None:
+        self.workers.pop(slot).stop()
+
+    def until(self, wanted: Callable[[GroupState], bool]) -> GroupState:
+        return until(self.publisher, wanted, self.seen)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.silence()
+        self.publisher.close()
+
+
+def until(publisher: PlanPublisher, wanted: Callable[[GroupState], bool], seen: list[HandoverDone] | None = None) -> GroupState:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        state = publisher.observe()
+        if seen is not None:
+            seen += state.completed
+        if wanted(state):
+            return state
+        assert time.monotonic() < deadline, state
+        time.sleep(0.01)
