@@ -17,7 +17,9 @@ PATIENCE_S = 60.0
 
 
 class World(Protocol):
-    publisher: PlanPublisher
+    @property
+    def publisher(self) -> PlanPublisher: ...
+
     topic: str
     group: str
     seen: list[HandoverDone]

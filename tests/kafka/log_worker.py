@@ -5,11 +5,9 @@ For tests of the controller's side; whatever the real worker does besides is its
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import boot_id
@@ -129,10 +127,6 @@ class LogWorker:
         key, value = encode(record)
         self._producer.produce(topic, value, key, partition=self._partition, on_delivery=self._delivered)
 
-    def _delivered(self, error: object, message: Any) -> None:
+    def _delivered(self, error: object, message: Message) -> None:
         if error is None and message.topic() == HEARTBEAT_TOPIC:
             self._acked = message.offset()
-
-
-def slots(names: Mapping[str, int]) -> Any:
-    return names.get
