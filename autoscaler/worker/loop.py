@@ -81,8 +81,8 @@ class Loop:
             settings.connection, settings.group, place, take=self._take, caught_up=lambda: self._got_ready(self._caught_up)
         )
         self._threads = [
-            threading.Thread(target=self._beat, name="autoscaler-heartbeat", daemon=True),
             threading.Thread(target=self._execute, name="autoscaler-work", daemon=True),
+            threading.Thread(target=self._beat, name="autoscaler-heartbeat", daemon=True),
         ]
 
     # --- the application's thread ---------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Loop:
     # --- threads --------------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        while not self._closed.is_set() and self._threads[-1].is_alive():  # without the work thread there is no right to a lease
+        while not self._closed.is_set() and self._threads[0].is_alive():  # without the work thread there is no right to a lease
             self._producer.poll(_POLL_S)
             self.tick()
 
