@@ -42,7 +42,7 @@ def _program(name: str, args: Sequence[str]) -> int:
         from autoscaler.embedded.demo import main as demo  # noqa: PLC0415  loads the clients
 
         return demo(args)
-    from autoscaler.embedded.check.__main__ import main as check  # noqa: PLC0415  loads the clients
+    from autoscaler.embedded.recheck import main as check  # noqa: PLC0415  loads the clients
 
     return check(args)
 
