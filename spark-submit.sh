@@ -78,21 +78,22 @@ export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX
 mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
 log=$state/logs/job.log
 exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
-if command -v flock >/dev/null && ! flock --timeout 20 9; then
+if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
     say "another spark-submit.sh runs on $state: stop it first, or give this one another state_dir"
     exit "$SETTINGS"
 fi
 
+log4j="-Dlog4j2.configurationFile=file:$here/conf/log4j2.properties"
 command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
 [[ -n $master ]] || command+=(--master 'local[4]')
 case ${master:-local} in
     local*)
-        command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto ${AUTOSCALER_JAVA_OPTIONS:-}")
+        command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         [[ -n $delta ]] && command+=(--driver-class-path "$delta")
         ;;
     *)
         command+=(--packages "$DELTA_PACKAGE")
-        [[ -n ${AUTOSCALER_JAVA_OPTIONS:-} ]] && command+=(--driver-java-options "$AUTOSCALER_JAVA_OPTIONS")
+        command+=(--driver-java-options "$log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         ;;
 esac
 command+=(${options[@]+"${options[@]}"} "$job" --config "$config")
@@ -139,12 +140,12 @@ trap stop TERM INT HUP
 exec 8> >(
     trap '' TERM INT HUP
     exec 9>&-
-    child=''
-    while read -r child; do :; done
-    [[ -n $child ]] || exit 0
-    found=$(drivers "$child")
+    last=''
+    while read -r pid; do last=$pid; done
+    [[ -n $last ]] || exit 0
+    found=$(drivers "$last")
     # shellcheck disable=SC2086
-    kill -s KILL $found "$child" 2>/dev/null
+    kill -s KILL $found "$last" 2>/dev/null
 )
 
 launch() {

@@ -1,0 +1,315 @@
+"""spark-submit.sh with a stand-in for Spark: real bash, real processes, real signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "spark-submit.sh"
+
+# Stands where the JVM does: starts the driver as its child and ends with the driver's exit code, as Spark does. What the
+# driver does at each start is the next line of `plan`: an exit code, or `run` to live until told to end.
+FAKE = """\
+#!{python}
+import os, pathlib, signal, subprocess, sys
+here = pathlib.Path({here!r})
+def note(text):
+    with (here / "notes").open("a") as notes:
+        notes.write(text + "\\n")
+if sys.argv[1:2] == ["driver"]:
+    def told(number, frame):
+        note("driver told")
+        if os.environ.get("FAKE_DEAF") != "1":
+            os._exit(0)
+    signal.signal(signal.SIGTERM, told)
+    note(f"driver {{os.getpid()}}")
+    while True:
+        signal.pause()
+plan = (here / "plan").read_text().split()
+starts = len((here / "starts").read_text().split()) if (here / "starts").exists() else 0
+with (here / "starts").open("a") as file:
+    file.write(f"{{os.getpid()}}\\n")
+(here / "arguments").write_text("\\n".join(sys.argv[1:]))
+(here / "environment").write_text("\\n".join(f"{{k}}={{v}}" for k, v in os.environ.items()))
+print("output of start", starts, flush=True)
+what = plan[min(starts, len(plan) - 1)]
+if what != "run":
+    sys.exit(int(what))
+signal.signal(signal.SIGTERM, lambda *_: (note("jvm told"), os._exit(143)))
+signal.signal(signal.SIGINT, lambda *_: (note("jvm interrupted"), os._exit(130)))
+job = next(a for a in sys.argv if a.endswith("jobs/autoscale.py"))
+driver = subprocess.Popen([sys.executable, __file__, "driver", job])
+sys.exit(driver.wait())
+"""
+
+
+@dataclass
+class Script:
+    """A configuration, the stand-in, and what became of them."""
+
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.home / "config.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "state" / "logs" / "job.log"
+
+    def plan(self, *what: int | str) -> None:
+        (self.home / "plan").write_text(" ".join(str(w) for w in what), encoding="utf-8")
+
+    def command(self, *options: str) -> list[str]:
+        return [str(SCRIPT), "--config", str(self.config), *options]
+
+    def run(self, *options: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(*options), env=self._env(), cwd=self.home, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    @contextmanager
+    def running(self, *options: str) -> "Iterator[subprocess.Popen[str]]":
+        with subprocess.Popen(
+            self.command(*options), env=self._env(), cwd=self.home, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def starts(self) -> list[int]:
+        return [int(pid) for pid in self._read("starts").split()]
+
+    def notes(self) -> list[str]:
+        return self._read("notes").splitlines()
+
+    def arguments(self) -> list[str]:
+        return self._read("arguments").splitlines()
+
+    def driver(self) -> psutil.Process:
+        until(lambda: any(n.startswith("driver ") and n != "driver told" for n in self.notes()))
+        return psutil.Process(int(next(n for n in self.notes() if n.startswith("driver ") and n != "driver told").split()[1]))
+
+    def _read(self, name: str) -> str:
+        file = self.home / name
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+    def _env(self) -> dict[str, str]:
+        own = {"AUTOSCALER_SPARK_SUBMIT": str(self.home / "spark-submit"), "AUTOSCALER_PYTHON": sys.executable}
+        return {**os.environ, **own, **self.environment}
+
+
+def until(condition: Callable[[], bool], *, within_s: float = 60) -> None:
+    limit = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < limit, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    fake = tmp_path / "spark-submit"
+    fake.write_text(FAKE.format(python=sys.executable, here=str(tmp_path)), encoding="utf-8")
+    fake.chmod(0o755)
+    text = f"""\
+        cluster:
+          connection: {{bootstrap.servers: "localhost:1"}}
+        state_dir: {tmp_path}/state
+        groups:
+          - {{group: orders, topics: [orders], capacity_bytes_per_s: 1000000}}
+        """
+    (tmp_path / "config.yaml").write_text(textwrap.dedent(text), encoding="utf-8")
+    return Script(tmp_path)
+
+
+def test_wrong_settings_are_all_said_and_nothing_starts(script: Script) -> None:
+    text = script.config.read_text(encoding="utf-8")
+    script.config.write_text(
+        text.replace("capacity_bytes_per_s: 1000000", "capacity_bytes_per_s: -1, colour: red"), encoding="utf-8"
+    )
+    script.plan(0)
+    done = script.run()
+    assert done.returncode == 78
+    assert "groups.0.capacity_bytes_per_s" in done.stderr
+    assert "groups.0.colour" in done.stderr
+    assert script.starts() == []
+
+
+def test_a_missing_file_is_named(script: Script) -> None:
+    script.config.unlink()
+    done = script.run()
+    assert done.returncode == 78
+    assert "config.yaml: cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--config"], ["--master", "local[1]"]], ids=["nothing", "no value", "no --config"])
+def test_without_a_configuration_it_says_how_it_is_used(options: list[str]) -> None:
+    done = subprocess.run([str(SCRIPT), *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert "usage:" in done.stderr
+
+
+def test_a_python_without_the_package_is_named(script: Script) -> None:
+    script.environment["AUTOSCALER_PYTHON"] = "/bin/false"
+    done = script.run()
+    assert done.returncode == 78
+    assert "/bin/false does not have the package" in done.stderr
+
+
+def test_a_local_job_gets_the_fetched_jars_and_this_python(script: Script) -> None:
+    script.plan(0)
+    done = script.run("--conf", "spark.ui.port=4050")
+    assert done.returncode == 0, done.stderr
+    given = script.arguments()
+    assert given[given.index("--properties-file") + 1] == str(ROOT / "conf" / "spark.conf")
+    assert given[given.index("--master") + 1] == "local[4]"
+    assert given[given.index("--driver-class-path") + 1].endswith("/delta-4.4.0/*")
+    assert "--packages" not in given
+    assert given[-5:] == ["--conf", "spark.ui.port=4050", str(ROOT / "jobs" / "autoscale.py"), "--config", str(script.config)]
+    assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines()
+
+
+@pytest.mark.parametrize("options", [["--master", "spark://host:7077"], ["--master=spark://host:7077"]], ids=["two words", "one"])
+def test_another_master_fetches_the_jars_itself(script: Script, options: list[str]) -> None:
+    script.plan(0)
+    assert script.run(*options).returncode == 0
+    given = script.arguments()
+    assert given[given.index("--packages") + 1] == "io.delta:delta-spark_4.2_2.13:4.4.0"
+    assert "--driver-class-path" not in given
+    assert "local[4]" not in given
+    assert [a for a in given if "host:7077" in a] == options[-1:]
+
+
+def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script) -> None:
+    script.plan(1, 76, 137, 0)
+    done = script.run()
+    assert done.returncode == 0
+    assert len(script.starts()) == 4
+    said = [line for line in done.stderr.splitlines() if "starting it again" in line]
+    assert [line.split("again in ")[1] for line in said] == ["1 s", "2 s", "4 s"]
+    assert ["exit code 1 " in said[0], "exit code 76 " in said[1], "exit code 137 " in said[2]] == [True] * 3
+
+
+@pytest.mark.parametrize(("code", "says"), [(77, "another controller has taken over"), (78, "refused its settings")])
+def test_it_does_not_start_again_what_a_start_cannot_help(script: Script, code: int, says: str) -> None:
+    script.plan(code)
+    done = script.run()
+    assert done.returncode == code
+    assert says in done.stderr
+    assert len(script.starts()) == 1
+
+
+def test_output_is_appended_over_restarts_and_runs(script: Script) -> None:
+    script.log.parent.mkdir(parents=True)
+    script.log.write_text("evidence of an earlier run\n", encoding="utf-8")
+    script.plan(1, 0)
+    assert script.run().returncode == 0
+    text = script.log.read_text(encoding="utf-8")
+    assert text.startswith("evidence of an earlier run\n")
+    assert text.index("output of start 0") < text.index("exit code 1 ") < text.index("output of start 1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_told_to_end_it_ends_the_driver_in_order_and_waits(script: Script, number: signal.Signals) -> None:
+    script.plan("run")
+    with script.running() as process:
+        driver = script.driver()
+        process.send_signal(number)
+        assert process.wait(60) == 0
+    assert script.notes()[1:] == ["driver told"]  # the JVM was not: Spark must outlive the driver's last words
+    assert gone(driver.pid)
+    assert [gone(pid) for pid in script.starts()] == [True]
+
+
+def test_a_ctrl_c_reaches_the_whole_foreground_group_and_still_ends_the_driver_first(script: Script) -> None:
+    script.plan("run")
+    with script.running() as process:
+        driver = script.driver()
+        os.killpg(process.pid, signal.SIGINT)  # the script leads its session; a terminal does just this
+        assert process.wait(60) == 0
+    assert script.notes()[1:] == ["driver told"]
+    assert gone(driver.pid)
+
+
+def test_a_job_that_does_not_end_in_time_is_killed(script: Script) -> None:
+    script.environment |= {"FAKE_DEAF": "1", "AUTOSCALER_STOP_TIMEOUT_S": "1"}
+    script.plan("run")
+    with script.running() as process:
+        driver = script.driver()
+        process.terminate()
+        assert process.wait(60) == 137
+    assert gone(driver.pid)
+    assert [gone(pid) for pid in script.starts()] == [True]
+
+
+def test_told_twice_it_kills_at_once(script: Script) -> None:
+    script.environment["FAKE_DEAF"] = "1"
+    script.plan("run")
+    with script.running() as process:
+        driver = script.driver()
+        process.terminate()
+        until(lambda: "driver told" in script.notes())
+        process.terminate()
+        assert process.wait(60) == 137
+    assert gone(driver.pid)
+
+
+def test_told_to_end_between_two_starts_it_ends_at_once(script: Script) -> None:
+    script.plan(1)
+    with script.running() as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "again in 4 s" in line:
+                break
+        process.terminate()
+        assert process.wait(60) == 0
+    assert len(script.starts()) == 3
+
+
+def test_a_killed_driver_is_started_again(script: Script) -> None:
+    script.plan("run", 0)
+    with script.running() as process:
+        script.driver().kill()
+        assert process.wait(60) == 0
+    assert len(script.starts()) == 2
+
+
+def test_nothing_outlives_the_script_when_it_is_killed(script: Script) -> None:
+    script.plan("run")
+    with script.running() as process:
+        driver = script.driver()
+        process.kill()
+    until(lambda: gone(driver.pid) and all(gone(pid) for pid in script.starts()))
+
+
+def test_two_cannot_run_on_one_state_directory(script: Script) -> None:
+    script.environment["AUTOSCALER_LOCK_TIMEOUT_S"] = "1"
+    script.plan("run")
+    with script.running() as first:
+        script.driver()
+        second = script.run()
+        assert second.returncode == 78
+        assert "another spark-submit.sh runs on" in second.stderr
+        assert first.poll() is None
+        first.terminate()
+        assert first.wait(60) == 0
+    assert len(script.starts()) == 1
