@@ -1,12 +1,11 @@
 """kafka-python, bounded: one connection block for all clients, one client per broker and process, a deadline for everything.
 
-The only module on the measuring path that knows the client library. A client is dropped after any time-out and closed in a
+A client is dropped after any time-out and closed in a
 background thread; a broker that does not answer is left alone for a while (back-off), so that it costs its own rows and now
 and then the deadline, never the others' rows.
 """
 
 import contextlib
-import logging
 import socket
 import threading
 import time
@@ -14,11 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, for_code
-
 from autoscaler.errors import SettingsError, TransientError
-from autoscaler.settings import resolve_secrets
+from autoscaler.references import resolve_secrets
 from autoscaler.streaming import codec
 
 Setting = str | int | float | bool
@@ -89,10 +85,9 @@ class Client:
             arguments["bootstrap_servers"] = [address]
         servers = [str(s) for s in _listed(arguments["bootstrap_servers"])]
         _reachable(servers, deadline)
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broker that is away is reported as rows, not as log lines
         left_ms = max(1, int((deadline - time.monotonic()) * 1000))
         try:
-            self._admin = KafkaAdminClient(
+            self._admin = codec.connect(
                 **arguments,
                 bootstrap_timeout_ms=left_ms,
                 request_timeout_ms=max(left_ms, 1000),
@@ -100,14 +95,9 @@ class Client:
                 reconnect_backoff_max_ms=500,
                 max_in_flight_requests_per_connection=_IN_FLIGHT,
             )
-        except (KafkaError, OSError, ValueError) as e:
+        except (codec.ClientError, OSError, ValueError) as e:
             msg = f"{', '.join(servers)}: {named(e)}"
             raise TransientError(msg) from e
-
-    @property
-    def plain(self) -> KafkaAdminClient:
-        """Return kafka-python's client itself."""
-        return self._admin
 
     @property
     def fast(self) -> bool:
@@ -182,7 +172,7 @@ class Clients:
         def answer() -> T:
             try:
                 out = started.result(timeout=max(0.01, deadline - time.monotonic()))
-            except (TransientError, TimeoutError, KafkaError, OSError) as e:
+            except (TransientError, TimeoutError, codec.ClientError, OSError) as e:
                 raise self._failed(key, e) from e
             with self._lock:
                 self._away.pop(key, None)
@@ -209,7 +199,7 @@ class Clients:
 def named(error: BaseException | int) -> str:
     """Return an error, or the name of a Kafka error code, as one short line."""
     if isinstance(error, int):
-        return str(for_code(error).__name__)
+        return codec.error_name(error)
     if isinstance(error, TimeoutError):
         return "no answer in time"
     kind, text = type(error).__name__, " ".join(str(error).split())[:200]

@@ -1,17 +1,22 @@
 """Kafka requests and answers about thousands of partitions as numpy arrays, sent over kafka-python's own connection.
 
-Used by ``source.py`` only. kafka-python decodes one Python object per partition, which costs ten times more than the broker
-takes to answer; here an answer is one structured array. Connecting, TLS, SASL, framing and correlation stay kafka-python's.
-Message layouts: https://kafka.apache.org/protocol (ListOffsets v5, OffsetFetch v8, DescribeLogDirs v3: Kafka 3.0 and later).
+The only module of the measuring path that imports the client library. kafka-python decodes one Python object per partition,
+which costs ten times more than the broker takes to answer; here an answer is one structured array. Connecting, TLS, SASL,
+framing and correlation stay kafka-python's. Message layouts: https://kafka.apache.org/protocol (ListOffsets v5, OffsetFetch
+v8, DescribeLogDirs v3: Kafka 3.0 and later).
 """
 
+import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -26,6 +31,31 @@ _ASKED = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")]
 _OFFSET = np.dtype([("partition", ">i4"), ("error", ">i2"), ("timestamp", ">i8"), ("offset", ">i8"), ("epoch", ">i4")])
 _SIZE = np.dtype([("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("future", "?"), ("tags", "u1")])
 _COMMITTED = np.dtype([("partition", "i4"), ("offset", "i8"), ("error", "i2")])
+
+
+ClientError = KafkaError
+
+
+def connect(**arguments: object) -> KafkaAdminClient:
+    """Return a connected kafka-python client; it stays silent: a broker that is away is reported as rows, not as log lines."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    return KafkaAdminClient(**arguments)
+
+
+def error_name(code: int) -> str:
+    """Return the name of a Kafka error code."""
+    return str(for_code(code).__name__)
+
+
+def metadata(topics: Sequence[str]) -> MetadataRequest:
+    """Ask for brokers and these topics, without creating any."""
+    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+
+def coordinators(groups: Sequence[str]) -> FindCoordinatorRequest:
+    """Ask for the coordinators of groups."""
+    return FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups), min_version=4)
 
 
 @dataclass(frozen=True, slots=True)

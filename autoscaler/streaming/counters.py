@@ -177,7 +177,7 @@ def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Ste
     rows["seen"][at] = facts.ts
     rows["error"][at[facts.failed]] = True
     good = ~facts.failed
-    _count(rows, ends, at[good], _picked(facts, good), renewed[good], rules)
+    _count(rows, ends, at[good], _picked(facts, good), renewed[good], rules=rules)
     _rate(rows, at[good], base, rules)
     now = float(facts.ts.max()) if len(facts.ts) else 0.0
     keep = rows["seen"] >= now - rules.forget_s
@@ -235,7 +235,7 @@ def _picked(facts: Facts, which: Array) -> Facts:
     return replace(facts, **{c: getattr(facts, c)[which] for c in columns})
 
 
-def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, rules: Rules) -> None:
+def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *, rules: Rules) -> None:
     """Add what arrived since each partition's previous good sample to its counters."""
     was = rows[at]
     first = np.isnan(was["ts"])
@@ -322,7 +322,8 @@ def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step: 
         np.concatenate([np.where(np.isnan(rows["ts"]), -1, rows["end"])[None, :], state.ends]),
         4 * rules.window_s,
     )
-    slots, drop = state.slots, ()
+    slots = state.slots
+    drop: tuple[int, ...] = ()
     if used is not None:
         drop = tuple(int(i) for i in slots["id"][slots["id"] < used])
         slots = slots[slots["id"] >= used]

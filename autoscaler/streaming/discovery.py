@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from autoscaler.errors import AutoscalerError, TransientError
+from autoscaler.streaming import codec
 from autoscaler.streaming.client import Client, Clients, Setting, named
 
 Ints = npt.NDArray[np.int32]
@@ -89,6 +89,8 @@ class Discovery:
             except AutoscalerError as e:
                 self._latest = replace(self._latest, error=str(e))
                 pause = min(self._every_s, 0.5)
+            except RuntimeError:
+                return  # the interpreter is ending and starts no threads any more
             self._stop.wait(pause)
 
     def _complete(self) -> bool:
@@ -96,8 +98,7 @@ class Discovery:
         return led and not self._latest.missing and len(self._latest.coordinators) == len(set(self._groups))
 
     def _look(self, client: Client, deadline: float) -> Picture:
-        wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in self._topics]
-        (metadata,) = client.ask([(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), None)], deadline)
+        (metadata,) = client.ask([(codec.metadata(self._topics), None)], deadline)
         if isinstance(metadata, Exception):
             raise TransientError(named(metadata)) from metadata
         topics, missing = {}, {}
@@ -110,8 +111,7 @@ class Discovery:
         return Picture(brokers, topics, missing, self._coordinators(client, deadline), None)
 
     def _coordinators(self, client: Client, deadline: float) -> dict[str, int]:
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=list(self._groups), min_version=4)
-        (found,) = client.ask([(request, None)], deadline)
+        (found,) = client.ask([(codec.coordinators(self._groups), None)], deadline)
         if isinstance(found, Exception):
             return {}
         return {c.key: c.node_id for c in found.coordinators if not c.error_code}

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from autoscaler.errors import SettingsError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
-from autoscaler.settings import Settings, resolve_secrets
+from autoscaler.references import resolve_secrets
+from autoscaler.settings import Settings
 from autoscaler.streaming import counters, schema
 from autoscaler.streaming.client import translate
 from autoscaler.streaming.counters import GroupRules, Rules
@@ -24,7 +25,7 @@ from autoscaler.streaming.source import KafkaLoad
 from autoscaler.streaming.windows import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
 
@@ -79,13 +80,15 @@ def loads(samples: DataFrame, settings: Settings) -> DataFrame:
 def source_option(settings: Settings) -> str:
     """Return what the source is told, as JSON text; secrets are still references."""
     measure = settings.measure
-    return json.dumps({
-        "connection": settings.cluster.connection,
-        "groups": [{"group": g.group, "topics": g.topics, "read_committed": g.read_committed} for g in settings.groups],
-        "read_timeout_s": measure.read_timeout_s,
-        "metadata_every_s": measure.metadata_every_s,
-        "buckets": measure.buckets,
-    })
+    return json.dumps(
+        {
+            "connection": settings.cluster.connection,
+            "groups": [{"group": g.group, "topics": g.topics, "read_committed": g.read_committed} for g in settings.groups],
+            "read_timeout_s": measure.read_timeout_s,
+            "metadata_every_s": measure.metadata_every_s,
+            "buckets": measure.buckets,
+        }
+    )
 
 
 def group_rules(settings: Settings) -> tuple[GroupRules, ...]:
@@ -123,7 +126,8 @@ def claim(checkpoint: Path, settings: Settings) -> None:
     file = checkpoint / _FINGERPRINT
     if not file.exists():
         if (checkpoint / "offsets").is_dir():
-            raise SettingsError((f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir",))
+            problem = f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir"
+            raise SettingsError((problem,))
         checkpoint.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(mine), encoding="utf-8")
         return
@@ -173,14 +177,14 @@ def snapshots(
         partitions: Names already made, to be made only once; filled in place.
     """
     made = {} if partitions is None else partitions
-    column = {f.name: table.column(f.name).to_pylist() for f in schema.LOADS if f.name in _USED}
+    column = [schema.values(table, name) for name in _USED]
     sources = {str(s): s for s in RateSource}
     found: dict[str, list[PartitionLoad]] = {g: [] for g in groups}
     problems: dict[str, list[str]] = {g: [] for g in groups}
     read_ts: dict[str, float] = {}
-    for group, topic, partition, identity, ts, rate, records, lag, lag_bytes, lag_s, committed, start_, end, known, age, span, source, error in zip(
-        *(column[name] for name in _USED), strict=True
-    ):
+    for row in zip(*column, strict=True):
+        group, topic, partition, identity, ts, rate, records, lag, lag_bytes, lag_s, committed, *rest = row
+        first, end, known, age, span, source, error = rest
         if group not in found:
             continue
         read_ts[group] = max(ts, read_ts.get(group, -math.inf))
@@ -191,7 +195,7 @@ def snapshots(
             tp = made[topic, partition] = TopicPartition(topic=topic, partition=partition)
         found[group].append(PartitionLoad(
             partition=tp, topic_id=identity, bytes_per_s=rate, records_per_s=records, lag_records=lag, lag_bytes=lag_bytes,
-            lag_s=lag_s, committed=committed, log_start=start_, log_end=end, known=known, age_s=age, window_s=span,
+            lag_s=lag_s, committed=committed, log_start=first, log_end=end, known=known, age_s=age, window_s=span,
             rate_source=sources[source], error=error,
         ))  # fmt: skip
     return {g: _snapshot(g, read_ts[g], found[g], problems[g]) for g in groups if g in read_ts}

@@ -4,8 +4,7 @@ Runs in the executors. Offsets and sizes of a partition that are read apart give
 between; so both are asked for on one connection, directly after each other. What cannot be read is a row with an error.
 """
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +48,8 @@ class Share:
     stable: bool
 
 
-def read(client: Client, share: Share, deadline: float) -> tuple[pa.Table, pa.Table]:
-    """Read a share and return its ``FACTS`` and ``COMMITS``.
+def read(client: Client, share: Share, deadline: float, clock: Callable[[], float]) -> tuple[pa.Table, pa.Table]:
+    """Read a share and return its ``FACTS`` and ``COMMITS``, stamped by ``clock`` (seconds since the Unix epoch).
 
     Raises:
         TransientError: Nothing was answered.
@@ -67,19 +66,18 @@ def read(client: Client, share: Share, deadline: float) -> tuple[pa.Table, pa.Ta
             asked.append((codec.list_offsets(wanted, codec.LATEST, codec.READ_COMMITTED), share.node))
     if share.groups:
         asked.append((codec.committed(share.groups), share.node))
-    before = time.time()
+    before = clock()
     answers = client.ask(asked, deadline)
     if answers and all(isinstance(a, BaseException) for a in answers):
         raise TransientError(named(answers[0])) from answers[0]
-    sample_ts = (before + time.time()) / 2
+    sample_ts = (before + clock()) / 2
     facts = _facts(share, answers, sample_ts) if wanted else schema.FACTS.empty_table()
     commits = _commits(share.groups, answers[-1], sample_ts) if share.groups else schema.COMMITS.empty_table()
     return facts, commits
 
 
-def unread(share: Share, error: str) -> tuple[pa.Table, pa.Table]:
+def unread(share: Share, error: str, now: float) -> tuple[pa.Table, pa.Table]:
     """Return a share's rows when its broker could not be asked: as many as if it had answered, each with the error."""
-    now = time.time()
     return failed_facts(share.leads, share.node, error, now), failed_commits(share.groups, error, now)
 
 
@@ -87,10 +85,11 @@ def failed_facts(parts: Mapping[str, Part], leader: int, error: str, now: float)
     """Return an error row per partition."""
     rows = Rows.of({t: p.partitions for t, p in parts.items()})
     unknown = np.full(rows.count, -1, np.int64)
-    return _facts_table(
-        rows, parts, now, np.full(rows.count, leader), unknown, unknown, unknown, unknown, unknown,
-        _same(None, rows.count), _same(error, rows.count),
-    )  # fmt: skip
+    nothing, why = _same(None, rows.count), _same(error, rows.count)
+    values = _Values(
+        leader=leader, epoch=unknown, start=unknown, end=unknown, stable=unknown, size=unknown, size_error=nothing, error=why
+    )
+    return _facts_table(rows, parts, now, values)
 
 
 def failed_commits(groups: Mapping[str, Mapping[str, Array]], error: str, now: float) -> pa.Table:
@@ -176,8 +175,10 @@ def _facts(share: Share, answers: Sequence[Any], sample_ts: float) -> pa.Table:
     bad = error.index >= 0
     for column in (start, end, stable, size):
         column[bad] = -1
-    leader = np.full(rows.count, share.node)
-    return _facts_table(rows, share.leads, sample_ts, leader, epoch, start, end, stable, size, size_error, error)
+    values = _Values(
+        leader=share.node, epoch=epoch, start=start, end=end, stable=stable, size=size, size_error=size_error, error=error
+    )
+    return _facts_table(rows, share.leads, sample_ts, values)
 
 
 def _sizes(rows: Rows, answer: Any) -> tuple[Array, schema.Names]:
@@ -225,16 +226,28 @@ def _coded(errors: Array) -> schema.Names:
     return schema.Names(tuple("not in the broker's answer" if c == _NO_ANSWER else named(c) for c in codes), index)
 
 
-def _facts_table(
-    rows: Rows, parts: Mapping[str, Part], ts: float, leader: Array, epoch: Array,
-    start: Array, end: Array, stable: Array, size: Array, size_error: schema.Names, error: schema.Names,
-) -> pa.Table:  # fmt: skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """Columns of ``FACTS`` besides who and when; -1 is unknown."""
+
+    leader: int
+    epoch: Array
+    start: Array
+    end: Array
+    stable: Array
+    size: Array
+    size_error: schema.Names
+    error: schema.Names
+
+
+def _facts_table(rows: Rows, parts: Mapping[str, Part], ts: float, values: _Values) -> pa.Table:
     ids = schema.Names(tuple(parts[t].topic_id for t in rows.topics), rows.topic)
     columns = [
         schema.Names(rows.topics, rows.topic).column(), ids.column(), pa.array(rows.partition, pa.int32()),
-        pa.array(np.full(rows.count, ts)), pa.array(leader, pa.int32()), pa.array(epoch, pa.int32()),
-        schema.known(start, pa.int64()), schema.known(end, pa.int64()), schema.known(stable, pa.int64()),
-        schema.known(size, pa.int64()), size_error.column(), error.column(),
+        pa.array(np.full(rows.count, ts)), pa.array(np.full(rows.count, values.leader), pa.int32()),
+        pa.array(values.epoch, pa.int32()), schema.known(values.start, pa.int64()), schema.known(values.end, pa.int64()),
+        schema.known(values.stable, pa.int64()), schema.known(values.size, pa.int64()),
+        values.size_error.column(), values.error.column(),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=schema.FACTS)
 

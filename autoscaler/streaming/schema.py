@@ -88,6 +88,20 @@ def numbers(table: pa.Table, column: str) -> Array:
     return np.asarray(chunk.to_numpy(zero_copy_only=False))
 
 
+def values(table: pa.Table, column: str) -> list[Any]:
+    """Return a column as Python values, unknown as None; several times faster than Arrow's own ``to_pylist``."""
+    chunk = _chunk(table, column)
+    if pa.types.is_dictionary(chunk.type):
+        text = [*chunk.dictionary.to_pylist(), None]
+        return [text[i] for i in chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).tolist()]
+    filled = chunk if not chunk.null_count else chunk.fill_null(False if pa.types.is_boolean(chunk.type) else 0)
+    out: list[Any] = filled.to_numpy(zero_copy_only=False).tolist()
+    if chunk.null_count:
+        for i in np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False)).tolist():
+            out[i] = None
+    return out
+
+
 def known(values: Array, type_: pa.DataType) -> pa.Array:
     """Return a number column in which -1 (integers) or NaN (floats) is null."""
     return pa.array(values, type_, mask=np.isnan(values) if values.dtype.kind == "f" else values < 0)

@@ -8,7 +8,7 @@ hold nothing of the brokers: a replayed batch samples them anew, and says so by 
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,18 +123,20 @@ def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]
 def read_shard(plan: Plan, shard: Shard, clients: Clients) -> tuple[pa.Table, pa.Table]:
     """Read a task's shares, all brokers at once, and return its facts and commits; as many rows whatever fails."""
     deadline = time.monotonic() + plan.read_timeout_s
-    started = [
-        (share, clients.use(plan.connection, share.address, deadline, lambda c, s=share: reading.read(c, s, deadline)))
-        for share in shard.shares
-    ]
+
+    def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:
+        return clients.use(plan.connection, share.address, deadline, lambda c: reading.read(c, share, deadline, time.time))
+
+    started = [(share, start(share)) for share in shard.shares]
     now = time.time()
-    facts = [reading.failed_facts(shard.leaderless, -1, "no broker leads this partition", now), reading.topic_errors(shard.missing, now)]
+    leaderless = reading.failed_facts(shard.leaderless, -1, "no broker leads this partition", now)
+    facts = [leaderless, reading.topic_errors(shard.missing, now)]
     commits = [reading.failed_commits(shard.uncoordinated, shard.why, now)]
     for share, answer in started:
         try:
             f, c = answer()
         except AutoscalerError as e:
-            f, c = reading.unread(share, f"broker {share.node} at {share.address}: {e}")
+            f, c = reading.unread(share, f"broker {share.node} at {share.address}: {e}", time.time())
         facts.append(f)
         commits.append(c)
     return _joined(facts), _joined(commits)
@@ -180,7 +182,7 @@ class Reader(DataSourceStreamReader):
             )
         return shards(plan, self._discovery.picture())
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's rows: one per bucket."""
         if not isinstance(partition, Shard):
             return

@@ -4,6 +4,7 @@ Unpacks what the source sampled, lets ``counters.py`` do the arithmetic, and pac
 sub-tables of a bucket are single binary values: Spark's rows cost far more than the arithmetic.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from autoscaler.streaming import counters, schema
 from autoscaler.streaming.counters import Commits, Facts, GroupRules, Lag, Rules, State, Step
 
 
 def step(
-    state: State, facts: pa.Table, commits: pa.Table, groups: Sequence[GroupRules], rules: Rules, slot: Callable[[int], bytes]
+    state: State, facts: pa.Table, commits: pa.Table, groups: Sequence[GroupRules], rules: Rules, *, slot: Callable[[int], bytes]
 ) -> tuple[Step, pa.Table]:
     """Advance a bucket by one batch and return what to keep, and the ``LOADS`` of every group.
 
@@ -39,7 +40,7 @@ def step(
     done = counters.advance(state, read, base, rules)
     state = counters.with_commits(done.state, _commits(commits, groups))
     errors = _errors(state, facts)
-    tables = [_loads(state, g, counters.lag(state, g, read_ts, rules), read_ts, errors, commits) for g in groups]
+    tables = [_loads(state, g, counters.lag(state, g, read_ts, rules), read_ts, errors=errors, commits=commits) for g in groups]
     tables += [_lost(lost, g, read_ts) for g in groups] if lost.num_rows else []
     loads = pa.concat_tables([t for t in tables if t.num_rows] or [schema.LOADS.empty_table()]).unify_dictionaries()
     return Step(state=state, write=done.write, write_id=done.write_id, drop=done.drop), loads
@@ -95,19 +96,21 @@ def _errors(state: State, table: pa.Table, group: str | None = None) -> schema.N
     return schema.Names(error.names, out)
 
 
-def _loads(
-    state: State, group: GroupRules, lag: Lag, read_ts: float, errors: schema.Names, commits: pa.Table
-) -> pa.Table:
+def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors: schema.Names, commits: pa.Table) -> pa.Table:
     rows, n = state.rows[lag.at], len(lag.at)
     failed = _errors(state, commits, group.group)
     error = _either(errors, failed, lag.at)
     sampled = ~np.isnan(rows["ts"])
+
     def text(names: Sequence[str], index: Any) -> pa.Array:
         return schema.Names(tuple(names), np.asarray(index, np.int32)).column()
+
     def offset(values: Any) -> pa.Array:
         return pa.array(values, pa.int64(), mask=~sampled | (values < 0))
+
     def number(values: Any) -> pa.Array:
         return schema.known(np.asarray(values, float), pa.float64())
+
     columns = {
         "group": text([group.group], np.zeros(n)),
         "topic": text(state.topics, rows["topic"]),
@@ -168,26 +171,29 @@ class Window(StatefulProcessor):
         self._state = handle.getValueState("state", "blob binary")
         self._slots = handle.getMapState("slots", "slot long", "blob binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Advance the bucket by what one batch read."""
         del timerValues
+        began = time.monotonic()
         read = pd.concat(list(rows), ignore_index=True)
         facts = schema.unpack(read["facts"], schema.FACTS)
         commits = schema.unpack(read["commits"], schema.COMMITS)
         kept = self._state.get()
         state = counters.load(bytes(kept[0])) if kept is not None else State()
-        done, loads = step(state, facts, commits, self._groups, self._rules, self._slot)
+        done, loads = step(state, facts, commits, self._groups, self._rules, slot=self._slot)
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
         for slot in done.drop:
             self._slots.removeKey((slot,))
         self._state.update((counters.dump(done.state),))
         yield pd.DataFrame({
-            "bucket": [int(key[0])], "read_s": [float(read["read_s"].max())], "window_s": [0.0], "loads": [schema.pack(loads)],
+            "bucket": [int(key[0])], "read_s": [float(read["read_s"].max())], "window_s": [time.monotonic() - began],
+            "loads": [schema.pack(loads)],
         })  # fmt: skip
 
     def close(self) -> None:
         """Hold nothing open."""
 
     def _slot(self, number: int) -> bytes:
-        return bytes(self._slots.getValue((number,))[0])
+        kept = self._slots.getValue((number,))
+        return bytes(kept[0]) if kept is not None else b""

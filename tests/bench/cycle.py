@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -121,7 +122,7 @@ def measure(args: argparse.Namespace) -> None:
         batches.append({"batch": number, "rate": rate, "known": sum(x.known for x in snapshot.loads), **measured})
 
     stream = query.start(spark, settings, tell)
-    progress: dict[int, dict[str, object]] = {}
+    progress: dict[int, dict[str, Any]] = {}
     limit = time.monotonic() + args.seconds
     warm = time.monotonic() + args.warm_up
     skip = -1
