@@ -66,23 +66,22 @@ class ManagedConsumer:
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
-        consumer = Consumer(
-            {
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "fetch.min.bytes": 1,
-                "fetch.error.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 1000,
-                **self._settings.connection,
-                "group.id": self._settings.group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "log_level": 0,
-            }
-        )
+        config: dict[str, str | int | float | bool] = {
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 100,
+            "fetch.min.bytes": 1,
+            "fetch.error.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 1000,
+            **self._settings.connection,
+            "group.id": self._settings.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+        self._offsets = Consumer(config)  # commits and reads offsets only: a client serves one call at a time
         self._intake = Intake(
-            consumer,
+            Consumer(config),
             self._now,
             batch_size_bytes=self._settings.batch_size_bytes,
             wait_time_s=self._settings.wait_time_s,
@@ -146,6 +145,7 @@ class ManagedConsumer:
                 loop.end_lapsed()
             loop.close()
         self._intake.consumer.close()
+        self._offsets.close()
         if self._handle_sigterm and callable(self._previous_handler):
             signal.signal(signal.SIGTERM, self._previous_handler)
 
@@ -160,7 +160,7 @@ class ManagedConsumer:
             self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
         if self._place is not None:
             me = Incarnation(self._settings.name, uuid.uuid4().hex)
-            self._loop = Loop(self._settings, self._place, me, self._intake, self._now)
+            self._loop = Loop(self._settings, self._place, me, self._intake, self._offsets, self._now)
             self._loop.start()
             _log.info("joining group %s as %s/%s", self._settings.group, me.name, me.uuid)
 

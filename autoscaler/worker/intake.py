@@ -10,6 +10,7 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
@@ -19,7 +20,8 @@ from autoscaler.handover.worker_state import Totals
 from autoscaler.worker.clock import Elapsed, wall
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
-_FETCH_S = 0.05  # longest single wait of the client, so that a stop of the process is noticed soon
+_SLICE_S = 0.01  # one wait of the client, which nobody else can use meanwhile
+_YIELD_S = 0.0005
 _LARGEST_FETCH = 10_000
 _log = logging.getLogger(__name__)
 
@@ -157,6 +159,7 @@ class Intake:
         self._carry: list[tuple[Message, Run]] = []
         self._batch: Batch | None = None
         self._record_bytes = 1000.0
+        self._knocks = 0  # how often the loop's thread wants the client, which serves one call at a time and is not fair
         self._fetches = self._fetched = 0  # fetches begun and ended
         self._stopped_in: dict[tuple[str, int], int] = {}  # the last fetch that may hold records of a run that was stopped
 
@@ -170,8 +173,10 @@ class Intake:
         deadline = time.monotonic() + self._wait_s
         while size < self._size and (left := deadline - time.monotonic()) > 0:
             wanted = min(_LARGEST_FETCH, int((self._size - size) / self._record_bytes) + 1)
+            while self._knocks:
+                time.sleep(_YIELD_S)
             self._fetches += 1
-            came = self._admit(self.consumer.consume(wanted, min(left, _FETCH_S)))
+            came = self._admit(self.consumer.consume(wanted, min(left, _SLICE_S)))
             self._fetched = self._fetches
             entries += came
             size += sum(len(m) for m, _ in came)
@@ -261,7 +266,8 @@ class Intake:
             while self._fetched < self._stopped_in.get(key, 0):  # that fetch may still hold records of the earlier run
                 time.sleep(0.001)
             self.runs[key] = run
-        self.consumer.incremental_assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in runs])
+        with self._client() as client:
+            client.incremental_assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in runs])
 
     def stop(self, runs: list[Run]) -> None:
         """Fetch these runs no more; what the application has of them is finished with its batch."""
@@ -269,11 +275,20 @@ class Intake:
             run.stopping = True
             if self.runs.get((run.topic, run.tp.partition)) is run:
                 del self.runs[run.topic, run.tp.partition]
-        held = {(t.topic, t.partition) for t in self.consumer.assignment()}
-        gone = [TopicPartition(r.topic, r.tp.partition) for r in runs if (r.topic, r.tp.partition) in held]
-        if gone:
-            self.consumer.incremental_unassign(gone)
+        with self._client() as client:
+            held = {(t.topic, t.partition) for t in client.assignment()}
+            gone = [TopicPartition(r.topic, r.tp.partition) for r in runs if (r.topic, r.tp.partition) in held]
+            if gone:
+                client.incremental_unassign(gone)
         self._stopped_in.update(((r.topic, r.tp.partition), self._fetches) for r in runs)
+
+    @contextmanager
+    def _client(self) -> Iterator[Consumer]:
+        self._knocks += 1
+        try:
+            yield self.consumer
+        finally:
+            self._knocks -= 1
 
     def reset(self) -> None:
         """Forget every run and everything fetched; for the next incarnation."""
@@ -283,19 +298,19 @@ class Intake:
 
     def warm_up(self, topics: Iterable[str], timeout_s: float) -> None:
         """Learn leaders and open connections before the first take, which would otherwise cost about a second."""
-        found = [
-            TopicPartition(topic, p, OFFSET_END)
-            for topic in topics
-            for p in self.consumer.list_topics(topic, timeout_s).topics[topic].partitions
-        ]
-        if not found:
-            return
-        self.consumer.assign(found)
-        self.consumer.pause(found)
-        self.consumer.consume(1, 0.3)
-        self.consumer.resume(found)  # a pause would survive unassign and keep the partition silent at its next take
-        self.consumer.unassign()
-        self.consumer.committed(found[:1], timeout_s)
+        with self._client() as client:
+            found = [
+                TopicPartition(topic, p, OFFSET_END)
+                for topic in topics
+                for p in client.list_topics(topic, timeout_s).topics[topic].partitions
+            ]
+            if not found:
+                return
+            client.assign(found)
+            client.pause(found)
+            client.consume(1, 0.3)
+            client.resume(found)  # a pause would survive unassign and keep the partition silent at its next take
+            client.unassign()
 
 
 def _report(error: KafkaError, run: Run) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import assert_never
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
@@ -40,12 +40,15 @@ class Loop:
         lease: Until when it may act; the application's thread reads it between records.
     """
 
-    def __init__(self, settings: WorkerSettings, place: LogPlace, me: Incarnation, intake: Intake, now: Elapsed) -> None:
+    def __init__(  # noqa: PLR0917  (what one incarnation is made of)
+        self, settings: WorkerSettings, place: LogPlace, me: Incarnation, intake: Intake, offsets: Consumer, now: Elapsed
+    ) -> None:
         self.me = me
         self.lease = Lease()
         self._settings = settings
         self._place = place
         self._intake = intake
+        self._offsets = offsets
         self._now = now
         self._state = machine.WorkerState(
             group=settings.group,
@@ -254,9 +257,7 @@ class Loop:
         failed: list[TopicPartition] = []
 
         def commit() -> None:
-            failed.extend(
-                t for t in self._intake.consumer.commit(offsets=offsets, asynchronous=False) or () if t.error is not None
-            )
+            failed.extend(t for t in self._offsets.commit(offsets=offsets, asynchronous=False) or () if t.error is not None)
 
         if not self._guarded(commit):
             return False
@@ -276,7 +277,7 @@ class Loop:
         known = {(names[tp.topic_id], tp.partition): (tp, epoch) for tp, epoch in asked if tp.topic_id in names}
         found: list[TopicPartition] = []
         timeout = max(1.0, self._settings.lease_s / 3)
-        read = self._guarded(lambda: found.extend(self._intake.consumer.committed([TopicPartition(*k) for k in known], timeout)))
+        read = self._guarded(lambda: found.extend(self._offsets.committed([TopicPartition(*k) for k in known], timeout)))
         if not read or any(t.error is not None for t in found):
             self._step(machine.OffsetsUnread(asked=asked))
             return

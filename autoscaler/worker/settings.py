@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.errors import SettingsError
+from autoscaler.references import resolve_secrets
 
 Connection = Mapping[str, str | int | float | bool]
 
@@ -58,7 +59,11 @@ def worker_settings(
     env = os.environ if environment is None else environment
     problems: list[str] = []
     lease = _lease(env.get("AUTOSCALER_LEASE_S", "30") if lease_s is None else lease_s, problems)
-    where = _connection(env, problems) if connection is None else dict(connection)
+    try:
+        where = resolve_secrets(_connection(env, problems) if connection is None else connection)
+    except SettingsError as e:
+        where = {}
+        problems.extend(e.problems)
     group = group or env.get("AUTOSCALER_GROUP", "")
     named = topics if topics is not None else [t.strip() for t in env.get("AUTOSCALER_TOPICS", "").split(",")]
     if not group:
