@@ -339,10 +339,10 @@ def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step: 
 
 
 def _thinned(marks: Array, ends: Array, horizon_s: float) -> tuple[Array, Array]:
-    """Keep marks ever farther apart, the older they are: a gap may be half its age, so a few cover the horizon."""
+    """Keep marks ever farther apart, the older they are: a gap may be a third of its age, so a few cover the horizon."""
     keep = [0]
     for i in range(1, len(marks)):
-        needed = i in (1, len(marks) - 1) or marks[keep[-1]] - marks[i + 1] > (marks[0] - marks[i + 1]) / 2
+        needed = i in (1, len(marks) - 1) or marks[keep[-1]] - marks[i + 1] > (marks[0] - marks[i + 1]) / 3
         if needed and marks[0] - marks[i] <= horizon_s:
             keep.append(i)
     return marks[keep], ends[keep]

@@ -1,0 +1,349 @@
+"""The window's arithmetic: counters, rates and lag, each known trap as a test."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.streaming import counters
+from autoscaler.streaming.counters import Commits, Facts, GroupRules, Lag, Rules, State
+
+RULES = Rules(window_s=10.0, known_for_s=3.0, default_record_bytes=1000.0)
+GROUP = GroupRules(group="g", topics=("t",))
+
+
+def facts(ts: float, *, failed: bool = False, topic_id: str = "id", partitions: int = 1, **values: Any) -> Facts:
+    """One read of ``partitions`` partitions of topic t, all with the same values unless lists are given."""
+
+    def column(name: str, default: float, dtype: str) -> Any:
+        return np.broadcast_to(np.asarray(values.get(name, default), dtype), partitions).copy()
+
+    return Facts(
+        topics=("t",), topic_ids=(topic_id,), topic=np.zeros(partitions, "i4"), partition=np.arange(partitions, dtype="i4"),
+        ts=np.full(partitions, ts), leader=column("leader", 1, "i4"), epoch=column("epoch", 0, "i4"),
+        start=column("start", 0, "i8"), end=column("end", 0, "i8"), stable=column("stable", values.get("end", 0), "i8"),
+        size=column("size", 0, "i8"), failed=np.full(partitions, failed),
+    )  # fmt: skip
+
+
+class Bucket:
+    """Feeds reads to the window as the Spark state machine does, slots and all."""
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        self.state, self.slots, self.rules = State(), dict[int, bytes](), rules
+
+    def read(self, given: Facts) -> "Bucket":
+        used = counters.base_slot(self.state, given, self.rules)
+        base = None if used is None else np.frombuffer(self.slots[used], counters.SLOT)
+        step = counters.advance(self.state, given, base, self.rules)
+        if step.write is not None:
+            self.slots[step.write_id] = step.write.tobytes()
+        for slot in step.drop:
+            del self.slots[slot]
+        self.state = counters.load(counters.dump(step.state))
+        return self
+
+    def commit(self, ts: float, *offsets: int, group: str = "g") -> "Bucket":
+        n = len(offsets)
+        read = Commits(
+            topics=("t",), topic=np.zeros(n, "i4"), partition=np.arange(n, dtype="i4"), ts=np.full(n, ts), offset=np.array(offsets)
+        )
+        self.state = counters.with_commits(self.state, {group: read})
+        return self
+
+    def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500, **values: Any) -> "Bucket":
+        """Read once a second while ``per_s`` records of ``size`` bytes arrive per second."""
+        end = int(self.row["end"]) if len(self.state.rows) else 0
+        had = int(self.row["size"]) if len(self.state.rows) else 0
+        for i in range(seconds):
+            n = (i + (1 if len(self.state.rows) and i == 0 else 0)) and per_s
+            end, had = end + n, had + n * size
+            self.read(facts(begin + i, end=end, size=had, **values))
+        return self
+
+    @property
+    def row(self) -> Any:
+        return self.state.rows[0]
+
+    def lag(self, now: float, group: GroupRules = GROUP) -> Lag:
+        return counters.lag(self.state, group, now, self.rules)
+
+    @property
+    def source(self) -> str:
+        return str(counters.SOURCES[self.row["source"]])
+
+
+def test_rate_is_growth_over_the_window() -> None:
+    b = Bucket().steady(30, per_s=100, size=500)
+    assert b.row["bytes_per_s"] == pytest.approx(50_000)
+    assert b.row["records_per_s"] == pytest.approx(100)
+    assert b.row["span"] == pytest.approx(10)
+    assert b.source == "log_dirs"
+
+
+def test_the_window_forgets_what_is_older() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    b.steady(11, begin=20, per_s=10, size=500)
+    assert b.row["bytes_per_s"] == pytest.approx(5_000)
+
+
+def test_no_rate_before_a_second_has_passed() -> None:
+    b = Bucket().read(facts(0, end=10, size=100)).read(facts(0.5, end=20, size=200))
+    assert np.isnan(b.row["bytes_per_s"])
+    b.read(facts(1.0, end=30, size=300))
+    assert b.row["bytes_per_s"] == pytest.approx(200)
+
+
+def test_state_stays_small_however_short_the_trigger() -> None:
+    b = Bucket()
+    for i in range(600):
+        b.read(facts(i * 0.1, end=i, size=i * 10))
+    assert len(b.slots) <= RULES.slots + 2
+    assert len(b.state.marks) <= 24
+    assert b.row["records_per_s"] == pytest.approx(10)
+
+
+# --- traps --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_outage_longer_than_the_window_does_not_make_the_rate_zero() -> None:
+    """The window ends at the last good sample: error rows move the clock, not the window."""
+    b = Bucket().steady(20, per_s=100, size=500)
+    for i in range(40):
+        b.read(facts(20 + i, failed=True))
+        assert b.row["bytes_per_s"] == pytest.approx(50_000), "the last rate is held"
+    b.read(facts(60, end=1900 + 4100, size=(1900 + 4100) * 500))
+    assert b.row["bytes_per_s"] == pytest.approx(50_000, rel=0.2)
+    assert b.row["bytes_per_s"] > 0
+    b.steady(12, begin=61, per_s=100, size=500)
+    assert b.row["bytes_per_s"] == pytest.approx(50_000, rel=0.01)
+
+
+def test_the_first_interval_after_an_error_counts_records_times_the_old_mean() -> None:
+    """Growth over an outage may have been read against other offsets; bytes per record must not learn from it."""
+    b = Bucket().steady(20, per_s=100, size=500)
+    before = float(b.row["bytes"])
+    b.read(facts(20, failed=True))
+    b.read(facts(21, end=1900 + 200, size=1900 * 500 + 57_000_000))
+    assert b.row["bytes"] - before == pytest.approx(200 * 500)
+    assert b.row["mean"] == pytest.approx(500)
+
+
+def test_a_poisoned_mean_is_learnt_anew() -> None:
+    """Honest intervals that look implausible are rejected a few times only, not for ever."""
+    b = Bucket().steady(20, per_s=100, size=25_000)
+    b.steady(12, begin=20, per_s=100, size=500)
+    assert b.row["mean"] == pytest.approx(500, rel=0.01)
+    b.steady(11, begin=32, per_s=100, size=500)
+    assert b.row["bytes_per_s"] == pytest.approx(50_000, rel=0.01)
+
+
+def test_a_single_implausible_interval_is_counted_by_the_mean() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    size, before = int(b.row["size"]), float(b.row["bytes"])
+    b.read(facts(20, end=int(b.row["end"]) + 100, size=size + 1_000))  # a deletion of segments hides in it
+    assert b.row["bytes"] - before == pytest.approx(50_000)
+    assert b.row["mean"] == pytest.approx(500)
+
+
+def test_a_failed_commit_read_is_not_lag_zero() -> None:
+    b = Bucket().steady(20, per_s=100, size=500).commit(19, 1000)
+    assert b.lag(19).records.tolist() == [900]
+    for i in range(5):
+        b.steady(1, begin=20 + i, per_s=100).commit(20 + i, -2)
+    late = b.lag(24)
+    assert late.records.tolist() == [1400], "carried at its last value"
+    assert late.known.tolist() == [False], "and not known any more"
+    assert Bucket().steady(20).lag(19).records.tolist() == [-1], "never read: unknown"
+
+
+# --- what makes an interval unclean -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"start": 500}, "retention or DeleteRecords removed something"),
+        ({"leader": 2}, "another replica's segments are laid out otherwise"),
+        ({"epoch": 1}, "leadership changed in between, even if it came back"),
+        ({"size": 0}, "a segment was deleted or compacted"),
+        ({"size": -1}, "the broker does not say the size"),
+    ],
+)
+def test_unclean_intervals_count_records_times_the_mean(change: dict[str, int], why: str) -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    before = float(b.row["bytes"])
+    values = {"end": int(b.row["end"]) + 100, "size": int(b.row["size"]) + 7_000_000} | change
+    b.read(facts(20, **values))
+    assert b.row["bytes"] - before == pytest.approx(50_000), why
+    assert b.row["mean"] == pytest.approx(500), why
+
+
+def test_without_sizes_the_configured_record_size_is_used_and_said() -> None:
+    b = Bucket()
+    for i in range(15):
+        b.read(facts(i, end=i * 100, size=-1))
+    assert b.row["bytes_per_s"] == pytest.approx(100 * 1000)
+    assert b.source == "offset_x_default"
+
+
+def test_when_sizes_stop_the_learnt_mean_is_used_and_said() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    end = int(b.row["end"])
+    for i in range(12):
+        b.read(facts(20 + i, end=end + (i + 1) * 100, size=-1))
+    assert b.row["bytes_per_s"] == pytest.approx(50_000)
+    assert b.source == "offset_x_mean"
+
+
+def test_truncation_begins_a_new_history() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    total = float(b.row["bytes"])
+    b.read(facts(20, end=3, size=1500))
+    assert b.row["bytes"] == total, "counters never fall"
+    assert np.isnan(b.row["bytes_per_s"])
+    b.read(facts(21, end=13, size=6500))
+    assert b.row["bytes_per_s"] == pytest.approx(5000)
+    assert b.row["records_per_s"] == pytest.approx(10)
+
+
+def test_a_topic_made_anew_begins_a_new_history_although_its_offsets_are_higher() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    b.read(facts(20, topic_id="other", end=5000, size=100))
+    assert np.isnan(b.row["bytes_per_s"])
+    assert b.row["records"] == 1900
+
+
+def test_new_partitions_get_a_rate_of_their_own_and_deleted_ones_vanish() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    for i in range(3):
+        b.read(facts(20 + i, partitions=2, end=[2000 + i * 100, i * 50], size=[(2000 + i * 100) * 500, i * 50 * 200]))
+    assert b.state.rows["bytes_per_s"].tolist() == pytest.approx([50_000, 10_000])
+    for i in range(12):
+        b.read(facts(23 + i, end=2300 + i * 100, size=(2300 + i * 100) * 500))
+    assert b.state.rows["partition"].tolist() == [0]
+
+
+def test_a_partition_that_always_failed_has_no_rate_and_no_lag() -> None:
+    b = Bucket()
+    for i in range(5):
+        b.read(facts(i, failed=True, end=-1, start=-1, size=-1)).commit(i, 7)
+    lag = b.lag(4)
+    assert np.isnan(b.row["bytes_per_s"])
+    assert (lag.records.tolist(), lag.known.tolist()) == ([-1], [False])
+
+
+# --- lag ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("committed", "group", "expected", "why"),
+    [
+        (900, GROUP, 1100, "behind"),
+        (2000, GROUP, 0, "caught up"),
+        (10, GROUP, 1900, "what retention removed below the commit is not lag"),
+        (-1, GROUP, 1900, "no commit, earliest: everything there is"),
+        (-1, replace(GROUP, earliest=False), 0, "no commit, latest: nothing yet"),
+        (2001, GROUP, -1, "beyond the end: unknown, the topic was made anew or cut"),
+        (900, replace(GROUP, read_committed=True), 600, "a read_committed consumer sees up to the last stable offset"),
+        (1900, replace(GROUP, read_committed=True), 0, "beyond the last stable offset but not the end"),
+        (-2, GROUP, -1, "unknown commit"),
+    ],
+)
+def test_lag_in_records(committed: int, group: GroupRules, expected: int, why: str) -> None:
+    b = Bucket().read(facts(0, start=100, end=2000, stable=1500, size=1000)).commit(0, committed)
+    assert b.lag(0, group).records.tolist() == [expected], why
+
+
+def test_lag_in_bytes_is_records_times_bytes_per_record() -> None:
+    b = Bucket().steady(20, per_s=100, size=500).commit(19, 1000)
+    assert b.lag(19).bytes.tolist() == pytest.approx([900 * 500])
+
+
+def test_lag_in_seconds_says_when_the_first_unread_record_arrived() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    b.steady(5, begin=20, per_s=1000, size=500)  # a burst: lag over rate would be wrong
+    b.commit(24, 1900)
+    assert b.lag(24).seconds.tolist() == pytest.approx([5.0], abs=1.0), "marks lie a third of their age apart"
+    b.commit(24, 6400)
+    assert b.lag(24).seconds.tolist() == pytest.approx([0.5], abs=0.1)
+
+
+def test_lag_older_than_the_marks_is_lag_over_rate_and_unknown_without_a_rate() -> None:
+    b = Bucket().read(facts(0, end=10_000, size=0)).commit(0, 0)
+    assert np.isnan(b.lag(0).seconds[0])
+    b.read(facts(1, end=10_100, size=0)).commit(1, 0)
+    assert b.lag(1).seconds.tolist() == pytest.approx([101.0])
+    b.commit(1, 10_100)
+    assert b.lag(1).seconds.tolist() == [0.0]
+
+
+def test_known_needs_fresh_sample_rate_and_commit() -> None:
+    b = Bucket().steady(3, per_s=10).commit(2, 0)
+    assert b.lag(2).known.tolist() == [True]
+    assert b.lag(5).known.tolist() == [True], "known for three seconds"
+    assert b.lag(5.1).known.tolist() == [False]
+    assert Bucket().steady(1).commit(0, 0).lag(0).known.tolist() == [False], "no rate yet"
+
+
+def test_groups_do_not_see_each_other() -> None:
+    b = Bucket().steady(5, per_s=100)
+    other = GroupRules(group="h", topics=("t",))
+    read = {
+        g: Commits(topics=("t",), topic=np.zeros(1, "i4"), partition=np.zeros(1, "i4"), ts=np.full(1, 4.0), offset=np.array([o]))
+        for g, o in (("g", 400), ("h", 100))
+    }
+    b.state = counters.with_commits(b.state, read)
+    assert (b.lag(4).records.tolist(), b.lag(4, other).records.tolist()) == ([0], [300])
+    assert len(b.lag(4, replace(GROUP, topics=("u",))).at) == 0
+
+
+# --- properties ---------------------------------------------------------------------------------------------------------
+
+reads = st.lists(
+    st.tuples(
+        st.floats(0.05, 30), st.booleans(), st.integers(0, 3), st.integers(-50, 5000), st.integers(-1, 10**7), st.integers(0, 2),
+        st.sampled_from(["a", "b"]),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@given(reads)
+def test_counters_never_fall_and_rates_are_never_negative(steps: list[tuple[float, bool, int, int, int, int, str]]) -> None:
+    b, ts, end = Bucket(), 0.0, 0
+    before = np.zeros(2)
+    for pause, failed, start, more, size, epoch, identity in steps:
+        ts, end = ts + pause, max(0, end + more)
+        b.read(facts(ts, failed=failed, topic_id=identity, start=min(start, end), end=end, size=size, epoch=epoch))
+        now = np.array([b.row["bytes"], b.row["records"]])
+        assert (now >= before).all()
+        assert np.isfinite(now).all()
+        assert np.isnan(b.row["bytes_per_s"]) or b.row["bytes_per_s"] >= 0
+        before = now
+        lag = b.commit(ts, 5).lag(ts)
+        assert lag.records[0] >= -1
+        assert np.isnan(lag.seconds[0]) or lag.seconds[0] >= 0
+
+
+@given(st.integers(1, 50), st.integers(1, 40), st.integers(0, 1000), st.integers(1, 5000))
+def test_steady_load_gives_its_rate(partitions: int, seconds: int, per_s: int, size: int) -> None:
+    b = Bucket()
+    for i in range(seconds + 1):
+        b.read(facts(i, partitions=partitions, end=i * per_s, size=i * per_s * size))
+    assert b.state.rows["records_per_s"].tolist() == pytest.approx([per_s] * partitions)
+    assert b.state.rows["bytes_per_s"].tolist() == pytest.approx([per_s * size] * partitions)
+
+
+@given(st.integers(0, 30), st.integers(0, 20))
+def test_state_survives_being_written_and_read(partitions: int, steps: int) -> None:
+    state = State()
+    for i in range(steps):
+        state = counters.advance(state, facts(i, partitions=partitions, end=i, size=i), None, RULES).state
+    again = counters.load(counters.dump(state))
+    assert again.topics == state.topics
+    for name in ("rows", "slots", "marks", "ends"):
+        assert getattr(again, name).tobytes() == getattr(state, name).tobytes()
