@@ -1,0 +1,105 @@
+"""From load rows to values, and which checkpoint belongs to which settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from autoscaler.errors import SettingsError
+from autoscaler.model import RateSource
+from autoscaler.settings import Settings
+from autoscaler.streaming import query, schema
+
+
+def settings(place: Path, **measure: Any) -> Settings:
+    name = measure.pop("cluster", "kafka")
+    return Settings.model_validate({
+        "cluster": {"name": name, "connection": {"bootstrap.servers": "127.0.0.1:1"}},
+        "state_dir": str(place),
+        "groups": [{"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000.0}],
+        "measure": measure,
+    })  # fmt: skip
+
+
+def row(**values: Any) -> dict[str, Any]:
+    plain = {
+        "group": "g", "topic": "t", "partition": 0, "topic_id": "id", "read_ts": 10.0, "sample_ts": 10.0, "leader": 1,
+        "bytes_per_s": 5.0, "records_per_s": 1.0, "lag_records": 3, "lag_bytes": 30.0, "lag_s": 0.5, "committed": 7, "log_start": 0,
+        "log_end": 10, "size_bytes": 100, "known": True, "age_s": 0.0, "window_s": 5.0, "rate_source": "log_dirs",
+        "bytes_total": 1.0, "records_total": 1.0, "error": None,
+    }  # fmt: skip
+    return plain | values
+
+
+def table(*rows: dict[str, Any]) -> pa.Table:
+    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.LOADS])
+    return pa.Table.from_pylist(list(rows), plain).cast(schema.LOADS)
+
+
+def test_loads_are_ordered_and_unknown_is_none() -> None:
+    nothing = dict.fromkeys(("bytes_per_s", "records_per_s", "lag_records", "lag_bytes", "lag_s", "committed", "log_end"))
+    found = query.snapshots(table(row(partition=2), row(partition=0, known=False, error="away", **nothing)), ["g"])["g"]
+    assert [str(p.partition) for p in found.loads] == ["t-0", "t-2"]
+    assert (found.loads[0].bytes_per_s, found.loads[0].lag_records, found.loads[0].log_end) == (None, None, None)
+    assert (found.loads[1].bytes_per_s, found.loads[1].lag_records, found.loads[1].rate_source) == (5.0, 3, RateSource.LOG_DIRS)
+    assert type(found.loads[1].known) is bool
+    assert (found.known, found.error, found.sample_ts) == (False, "away", 10.0)
+
+
+def test_a_group_is_known_when_all_of_it_is() -> None:
+    assert query.snapshots(table(row(), row(partition=1)), ["g"])["g"].known
+    lost = query.snapshots(table(row(), row(topic="u", partition=-1, error="unknown topic u", known=False)), ["g"])["g"]
+    assert (lost.known, lost.error, len(lost.loads)) == (False, "unknown topic u", 1)
+
+
+def test_groups_are_kept_apart_and_absent_ones_stay_absent() -> None:
+    found = query.snapshots(table(row(), row(group="h", partition=5)), ["g", "h", "i"])
+    assert {g: [p.partition.partition for p in s.loads] for g, s in found.items()} == {"g": [0], "h": [5]}
+
+
+def test_a_checkpoint_is_claimed_once_and_recognised(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    query.claim(checkpoint, settings(tmp_path))
+    query.claim(checkpoint, settings(tmp_path, window_s=7))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"cluster": "other"}, "cluster.name was 'kafka' and is 'other'"), ({"buckets": 4}, "measure.buckets was 1 and is 4")],
+)
+def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    query.claim(checkpoint, settings(tmp_path))
+    with pytest.raises(SettingsError) as e:
+        query.claim(checkpoint, settings(tmp_path, **change))
+    (problem,) = e.value.problems
+    assert says in problem
+    assert f"checkpoint {checkpoint} belongs to other settings" in problem
+    assert "remove it, or restore" in problem
+
+
+def test_a_checkpoint_of_another_state_format_is_refused(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    query.claim(checkpoint, settings(tmp_path))
+    file = checkpoint / "autoscaler.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"state format": 0}))
+    with pytest.raises(SettingsError, match="state format was 0 and is 1"):
+        query.claim(checkpoint, settings(tmp_path))
+
+
+def test_somebody_elses_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    with pytest.raises(SettingsError, match="is a checkpoint of something else"):
+        query.claim(tmp_path / "checkpoint", settings(tmp_path))
+
+
+def test_the_source_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "very-secret")
+    given = settings(tmp_path).model_dump() | {
+        "cluster": {"connection": {"bootstrap.servers": "a:1", "sasl.password": "env:KAFKA_PASSWORD"}}
+    }
+    option = query.source_option(Settings.model_validate(given))
+    assert "env:KAFKA_PASSWORD" in option
+    assert "very-secret" not in option
