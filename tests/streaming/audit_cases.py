@@ -24,9 +24,21 @@ def calm(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
     return *decided(b.rates(50.0, 40.0), state, at), state
 
 
-def hot(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
-    """Return a cycle that adds consumer 1 and moves partitions to it."""
+def alone(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
+    """Return a cycle of one consumer that does nothing."""
     state = b.state(b.owned([0, 1, 2]))
+    return *decided(b.rates(20.0, 20.0, 10.0), state, at), state
+
+
+def grown(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
+    """Return a cycle that adds consumer 1."""
+    state = b.state(b.owned([0, 1, 2]))
+    return *decided(b.rates(60.0, 50.0, 10.0), state, at), state
+
+
+def hot(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
+    """Return a cycle that moves two partitions to consumer 1, which has joined."""
+    state = b.state(b.owned([0, 1, 2]), live=[0, 1], epoch=8)
     return *decided(b.rates(60.0, 50.0, 10.0), state, at), state
 
 
