@@ -45,11 +45,9 @@ def approach(
 
 
 def _welcome(cycle: Cycle) -> list[int]:
-    """Return consumers that hold nothing, those that could start at once first."""
-    present = cycle.present
-    idle = present.ready - present.holders
-    asked = (present.requested or frozenset()) - present.holders - idle
-    return [*sorted(idle), *sorted(asked)]
+    """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live."""
+    slots, ready = cycle.present.slots, cycle.present.ready
+    return [*sorted(slots & ready), *sorted(slots - ready), *sorted(ready - slots)]
 
 
 def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
@@ -60,8 +58,7 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     owner = {p: c for p, c in present.owner.items() if c in present.ready}
     most = min(len(present.ready), policy.max_consumers)
     fitted = fit_count(cycle.load.rates, policy.usable_bytes_per_s, owner, policy.algorithm, at_least=1, at_most=most)
-    holders = frozenset(owner.values())
-    target = relabel(fitted.plan.owner, holders, sorted(present.ready - holders))
+    target = relabel(fitted.plan.owner, frozenset(owner.values()), sorted(present.ready))
     return target if not present.owner or (worthwhile(cycle, target) and cooling_s(cycle) is None) else None
 
 

@@ -42,8 +42,8 @@ def replace_lost(cycle: Cycle) -> Step | None:
             requested=present.slots or frozenset({0}),
             waiting=True,
         )
-    rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.ready))
-    target = place_unowned(rates, policy.usable_bytes_per_s, present.owner, present.ready)
+    rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.receivers))
+    target = place_unowned(rates, policy.usable_bytes_per_s, present.owner, present.receivers)
     receivers = sorted({target[p] for p in present.orphans})
     return Step(
         reason=Reason.WORKER_LOST,
@@ -66,7 +66,7 @@ def place_added(cycle: Cycle) -> Step | None:
             detail=f"{what} and no consumer can take them yet",
             waiting=True,
         )
-    target = place_unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.ready)
+    target = place_unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.receivers)
     receivers = sorted({target[p] for p in present.unplaced})
     return Step(
         reason=Reason.PARTITIONS_CHANGED,

@@ -46,6 +46,11 @@ class Present:
         """Return the consumers that are paid for: requested or holding something."""
         return self.holders | (self.requested or frozenset())
 
+    @property
+    def receivers(self) -> frozenset[int]:
+        """Return the consumers that partitions without one go to: ready and paid for, or else any that is ready."""
+        return self.ready & self.slots or self.ready
+
 
 def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
     """Return who is there: from the control log if there is one, or else from the group's members."""

@@ -101,10 +101,10 @@ def relabel(
     Args:
         owner: A placement whose consumers that held something before keep their index.
         holders: Consumers that held something before.
-        preferred: Consumers that hold nothing and are welcome, best first; after them the lowest indices that are free.
+        preferred: Consumers that are welcome, best first; after them the lowest indices that are free.
     """
-    opened = sorted(set(owner.values()) - set(holders))
-    taken = set(holders)
+    used = set(owner.values())
+    opened, taken = sorted(used - set(holders)), used & set(holders)
     names: dict[int, int] = {}
     free = iter([*preferred, *range(len(taken) + len(opened) + len(preferred))])
     for consumer in opened:

@@ -130,7 +130,7 @@ def _fewest_moved(cycle: Cycle, there: frozenset[int], count: int) -> dict[Topic
     calm = policy.calm_bytes_per_s
     emptied = drain(rates, calm, present.owner, there, count)
     fitted = fit_count(rates, calm, present.owner, policy.algorithm, at_least=count, at_most=count)
-    anew = relabel(fitted.plan.owner, present.holders, sorted(there - present.holders))
+    anew = relabel(fitted.plan.owner, present.holders, sorted(there))
     if emptied is None or r_score(rates, calm, present.owner, anew) < r_score(rates, calm, present.owner, emptied):
         return anew
     return emptied

@@ -1,0 +1,160 @@
+"""What holds for every decision, whatever a cycle sees."""
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from autoscaler.core.decide import History, decide, hold
+from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers
+from autoscaler.policy import Policy
+from tests.builders import T0, policy, tp
+from tests.scenarios.world import World, moves, scalings
+from tests.strategies import histories, observations, policies, rate_values, selectable
+
+rare = settings(
+    max_examples=50, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)  # most observations lead to no such action
+ORDER = [AddWorkers, MovePartition, RemoveWorkers]
+
+
+@given(observations(), histories(), policies())
+def test_any_observation_gets_a_decision_that_makes_sense(seen: Observation, history: History, rules: Policy) -> None:
+    decision, after = decide(seen, history, rules, T0)
+    kinds = [ORDER.index(type(a)) for a in decision.actions]
+    assert kinds == sorted(kinds), "add, then move, then remove"
+    assert decision.detail
+    assert decision.consumers == len(decision.requested)
+    assert isinstance(after, History)
+    listed = {x.partition for x in seen.snapshot.loads}
+    for action in decision.actions:
+        if isinstance(action, MovePartition):
+            assert action.partition in listed
+            assert decision.target[action.partition] == action.target != action.source
+            assert action.target in decision.requested
+        if isinstance(action, AddWorkers):
+            assert set(action.slots) <= decision.requested
+        if isinstance(action, RemoveWorkers):
+            assert not set(action.slots) & (decision.requested | set(decision.target.values()))
+
+
+@rare
+@given(observations(), histories(), policies())
+def test_moving_gives_every_listed_partition_exactly_one_owner(seen: Observation, history: History, rules: Policy) -> None:
+    decision, _ = decide(seen, history, rules, T0)
+    assume(any(isinstance(a, MovePartition) for a in decision.actions))
+    assert set(decision.target) == {x.partition for x in seen.snapshot.loads}
+
+
+@given(observations(), histories(), policies())
+def test_equal_input_gives_equal_output_in_any_order(seen: Observation, history: History, rules: Policy) -> None:
+    mixed = seen
+    if seen.state is not None:
+        turned = dict(reversed(list(seen.state.owner.items())))
+        mixed = replace(seen, state=replace(seen.state, owner=turned, workers=tuple(reversed(seen.state.workers))))
+    if mixed.members is not None:
+        mixed = replace(mixed, members=replace(mixed.members, members=tuple(reversed(mixed.members.members))))
+    mixed = replace(mixed, snapshot=replace(mixed.snapshot, loads=tuple(reversed(mixed.snapshot.loads))))
+    assert decide(mixed, history, rules, T0) == decide(seen, history, rules, T0)
+
+
+@rare
+@given(observations(), histories(), policies())
+def test_an_unknown_measurement_never_shrinks(seen: Observation, history: History, rules: Policy) -> None:
+    assume(seen.state is not None and any(not x.known for x in seen.snapshot.loads))
+    assert seen.state is not None
+    decision, _ = decide(seen, history, rules, T0)
+    if decision.reason is not Reason.AT_MAXIMUM:  # a lowered maximum is the user's word, not a measurement
+        assert decision.requested >= (seen.state.requested or frozenset())
+
+
+@given(observations(), histories(), policies())
+def test_the_maximum_is_never_passed(seen: Observation, history: History, rules: Policy) -> None:
+    """Except by workers that live unasked while none of those asked for does: better they than nobody."""
+    decision, _ = decide(seen, history, rules, T0)
+    paid = len((seen.state.requested or frozenset()) | set(seen.state.owner.values())) if seen.state else 0
+    there = len(seen.members.members) if seen.members and not seen.state else 0
+    live = {w.slot for w in seen.state.workers} if seen.state else set()
+    assume(seen.state is None or not live or live & ((seen.state.requested or frozenset()) | set(seen.state.owner.values())))
+    assert decision.consumers <= max(rules.max_consumers, paid, there)
+
+
+@rare
+@given(observations(), histories(), policies())
+def test_asking_again_for_what_was_asked_changes_nothing(seen: Observation, history: History, rules: Policy) -> None:
+    """Applied twice equals once: with the requested set observed, no consumer is asked for a second time."""
+    assume(seen.state is not None and rules.mode == "act")
+    assert seen.state is not None
+    first, after = decide(seen, history, rules, T0)
+    assume(any(isinstance(a, AddWorkers) for a in first.actions))
+    state: GroupState = replace(seen.state, requested=first.requested)
+    second, _ = decide(replace(seen, state=state), after, rules, T0)
+    assert not any(isinstance(a, AddWorkers) for a in second.actions)
+
+
+@given(observations(), policies())
+def test_holding_never_acts(seen: Observation, rules: Policy) -> None:
+    decision = hold(seen, rules, T0, Reason.NOT_READY, "the control log cannot be read")
+    assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
+
+
+# --- in a world that carries decisions out ---------------------------------------------------------------------------
+
+quick = policy(cooldown_s=3, shrink_cooldown_s=5, shrink_stabilisation_s=10)
+traffic = st.lists(rate_values.map(lambda r: min(r, 1e6)), min_size=1, max_size=12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(traffic, selectable, st.integers(1, 4), st.integers(0, 8))
+def test_constant_load_comes_to_rest(values: list[float], algorithm: str, least: int, more: int) -> None:
+    rates = {tp(i): v for i, v in enumerate(values)}
+    rules = quick.model_copy(update={"algorithm": algorithm, "min_consumers": least, "max_consumers": least + more})
+    world = World(policy=rules, traffic=lambda _: rates)
+    world.run(120)
+    late = world.run(40)
+    assert [d.actions for d in late if d.actions] == []
+    assert set(late[-1].target) == set(rates)
+
+
+@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.lists(st.floats(1, 60), min_size=2, max_size=10), selectable, st.integers(0, 2**32))
+def test_noise_gives_no_action(values: list[float], algorithm: str, seed: int) -> None:
+    """Noise of a tenth either way, around the load that the group has come to rest with."""
+    random = Random(seed)
+    rates = {tp(i): v for i, v in enumerate(values)}
+    world = World(policy=policy(algorithm=algorithm), traffic=lambda _: rates)
+    world.run(600)
+    assert all(d.actions == () for d in world.run(30))
+    world.traffic = lambda _: {p: r * random.uniform(0.9, 1.1) for p, r in rates.items()}
+    assert [d.detail for d in world.run(1200) if d.actions] == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(10, 40), min_size=4, max_size=12), selectable)
+def test_a_step_to_twice_the_load_scales_once(values: list[float], algorithm: str) -> None:
+    rates = {tp(i): v for i, v in enumerate(values)}
+    world = World(policy=policy(algorithm=algorithm), traffic=lambda _: rates)
+    world.run(400)
+    world.traffic = lambda _: {p: 2 * r for p, r in rates.items()}
+    after = world.run(300)
+    assert len(scalings([world.decisions[399], *after])) <= 1
+    assert not any(load > 88.001 for load in world.loads().values()), "nobody is overloaded"
+    assert len({d.at for d in after if moves([d])}) <= 1, "and partitions move once"
+
+
+@settings(max_examples=15, deadline=None)
+@given(traffic, traffic, selectable)
+def test_any_change_of_load_comes_to_rest_within_capacity(before: list[float], after: list[float], algorithm: str) -> None:
+    count = min(len(before), len(after))
+    world = World(
+        policy=quick.model_copy(update={"algorithm": algorithm}), traffic=lambda _: {tp(i): before[i] for i in range(count)}
+    )
+    world.run(60)
+    world.traffic = lambda _: {tp(i): after[i] for i in range(count)}
+    world.run(120)
+    late = world.run(40)
+    assert [d.actions for d in late if d.actions] == []
+    crowded = [s for s, load in world.loads().items() if load > 88.001 and sum(o == s for o in world.owner.values()) > 1]
+    rates = world.traffic(0)
+    assert all(sum(1 for p, o in world.owner.items() if o == s and rates[p] > 0) == 1 for s in crowded)

@@ -1,0 +1,113 @@
+"""What holds for every placement, whatever the rates."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.model import TopicPartition
+from autoscaler.packing import ALGORITHMS, assign, consumer_loads, drain, fit_count, lower_bound, place_unowned, r_score
+from tests.strategies import algorithms, placements
+
+Loads = dict[TopicPartition, float]
+Owners = dict[TopicPartition, int]
+Placement = tuple[Loads, Owners]
+
+CAPACITY = 100.0
+LIMIT = CAPACITY * (1 + 1e-6)
+BY_RATE = [a for a in ALGORITHMS if a not in {"NF", "FF", "WF", "BF"}]  # the others take partitions in the order given
+STILL = ["FFD", "BFD"]  # place equal rates equally
+
+
+def crowded(loads: Loads, owner: Owners, limit: float) -> list[int]:
+    """Return consumers above a limit that hold more than one partition with traffic."""
+    return [
+        c
+        for c, load in consumer_loads(loads, owner).items()
+        if load > limit and sum(1 for p, o in owner.items() if o == c and loads[p] > 0) > 1
+    ]
+
+
+@given(placements(), algorithms)
+def test_every_partition_has_one_owner_and_nobody_is_crowded(placement: Placement, algorithm: str) -> None:
+    loads, previous = placement
+    plan = assign(loads, CAPACITY, previous, algorithm)
+    assert set(plan.owner) == set(loads)
+    assert not crowded(loads, dict(plan.owner), LIMIT)
+
+
+@given(placements(), algorithms)
+def test_figures_agree_with_the_placement(placement: Placement, algorithm: str) -> None:
+    loads, previous = placement
+    plan = assign(loads, CAPACITY, previous, algorithm)
+    assert plan.lower_bound <= plan.consumers <= len(loads)
+    assert plan.lower_bound == lower_bound(loads.values(), CAPACITY)
+    assert plan.r_score == r_score(loads, CAPACITY, previous, plan.owner)
+    assert 0 <= plan.r_score <= sum(loads[p] for p in previous if p in loads) / CAPACITY * (1 + 1e-9)
+
+
+@given(placements(), st.sampled_from(BY_RATE), st.randoms())
+def test_the_order_of_the_input_does_not_matter(placement: Placement, algorithm: str, random: st.DataObject) -> None:
+    loads, previous = placement
+    items, held = list(loads.items()), list(previous.items())
+    random.shuffle(items)  # type: ignore[attr-defined]
+    random.shuffle(held)  # type: ignore[attr-defined]
+    again = assign(dict(items), CAPACITY, dict(held), algorithm)
+    assert list(again.owner.items()) == list(assign(loads, CAPACITY, previous, algorithm).owner.items())
+
+
+@given(placements(), st.sampled_from(STILL))
+def test_constant_load_moves_nothing_at_the_second_call(placement: Placement, algorithm: str) -> None:
+    loads, previous = placement
+    first = assign(loads, CAPACITY, previous, algorithm)
+    second = assign(loads, CAPACITY, first.owner, algorithm)
+    assert second.owner == first.owner
+    assert second.r_score == 0
+
+
+@given(placements(), algorithms, st.floats(0.1, 10))
+def test_only_the_ratio_of_rates_to_capacity_matters(placement: Placement, algorithm: str, factor: float) -> None:
+    """Up to powers of two, which scale exactly."""
+    loads, previous = placement
+    exact = 2.0 ** round(factor)
+    scaled = assign({p: r * exact for p, r in loads.items()}, CAPACITY * exact, previous, algorithm)
+    assert scaled.owner == assign(loads, CAPACITY, previous, algorithm).owner
+
+
+@given(placements(), algorithms, st.integers(1, 8), st.integers(0, 8))
+def test_counts_keep_their_bounds(placement: Placement, algorithm: str, least: int, more: int) -> None:
+    loads, previous = placement
+    fitted = fit_count(loads, CAPACITY, previous, algorithm, at_least=least, at_most=least + more)
+    assert set(fitted.plan.owner) == set(loads)
+    assert min(least, len(loads)) <= fitted.plan.consumers <= least + more
+    assert fitted.limited == (fitted.plan.consumers != assign(loads, CAPACITY, previous, algorithm).consumers)
+    assert not crowded(loads, dict(fitted.plan.owner), max(LIMIT, fitted.capacity * (1 + 1e-6)))
+
+
+@given(placements(), st.one_of(st.none(), st.sets(st.integers(0, 9), min_size=1)))
+def test_placing_what_nobody_owns_moves_nobody_else(placement: Placement, consumers: set[int] | None) -> None:
+    loads, previous = placement
+    placed = place_unowned(loads, CAPACITY, previous, consumers)
+    assert set(placed) == set(loads)
+    assert all(placed[p] == c for p, c in previous.items() if p in loads)
+    assert consumers is None or all(placed[p] in consumers for p in loads if p not in previous)
+
+
+@given(placements(), st.integers(1, 10))
+def test_draining_moves_only_what_leaving_consumers_held(placement: Placement, keep: int) -> None:
+    loads, held = placement
+    owner = {p: held.get(p, 0) for p in loads}
+    present = set(range(10))
+    placed = drain(loads, CAPACITY, owner, present, keep)
+    if placed is None:
+        return
+    left = set(owner.values()) - set(placed.values())
+    assert len(set(placed.values())) <= keep
+    assert all(placed[p] == owner[p] for p in loads if owner[p] in set(placed.values()) and owner[p] not in left)
+    assert set(crowded(loads, placed, LIMIT)) <= set(crowded(loads, owner, LIMIT))
+
+
+@pytest.mark.parametrize("algorithm", ["MWF", "BFD"])
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 1000])
+def test_equal_partitions_need_exactly_their_share(algorithm: str, count: int) -> None:
+    loads = {TopicPartition(topic="t", partition=i): 25.0 for i in range(count)}
+    assert assign(loads, CAPACITY, {}, algorithm).consumers == -(-count // 4)

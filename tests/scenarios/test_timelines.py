@@ -1,0 +1,212 @@
+"""Timelines: seconds of load, workers and faults, and what the group must have done about them."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+import pytest
+
+from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.policy import Policy
+from tests.builders import T0, policy, rates, tp
+from tests.scenarios.world import World, moves, reasons, scalings
+
+EVEN = rates(*[20.0] * 16)  # 320 bytes/s: exactly four consumers of 80
+
+
+def demo_policy(**changes: object) -> Policy:
+    return policy(shrink_stabilisation_s=30, shrink_cooldown_s=20, **changes)
+
+
+def ramp(hot: tuple[int, ...], start: float, end: float, rate: float) -> Callable[[float], Mapping[TopicPartition, float]]:
+    """Return even traffic in which some partitions rise to a rate between two times."""
+
+    def at(t: float) -> Mapping[TopicPartition, float]:
+        share = min(1.0, max(0.0, (t - start) / (end - start)))
+        return {p: r + (rate - r) * share if p.partition in hot else r for p, r in EVEN.items()}
+
+    return at
+
+
+def test_a_group_starts_asks_once_and_places_once() -> None:
+    world = World(policy=demo_policy(), traffic=lambda _: EVEN)
+    decisions = world.run(30)
+    acted = [d for d in decisions if d.actions]
+    assert [[type(a) for a in d.actions] for d in acted] == [[AddWorkers], [MovePartition] * 16]
+    assert reasons(decisions) == [Reason.PARTITIONS_CHANGED, Reason.WITHIN_TARGET]
+    assert world.loads() == {0: 80, 1: 80, 2: 80, 3: 80}
+
+
+def test_two_partitions_become_hot_and_the_load_falls_again() -> None:
+    hot = ramp((0, 1), 30, 60, 75)
+    world = World(policy=demo_policy(), traffic=lambda t: hot(t) if t < 120 else dict.fromkeys(EVEN, 5.0))
+    calm, rise, fall = world.run(30), world.run(90), world.run(80)
+    assert scalings(calm) == []
+    assert scalings(rise) == [5, 6]
+    assert any(m.partition in {tp(0), tp(1)} for m in moves(rise)), "a hot partition leaves its consumer"
+    assert {d.reason for d in rise if moves([d])} == {Reason.RATE_ABOVE_CAPACITY}
+    assert {p for d in rise for p in d.hot} >= {tp(0), tp(1)}
+    assert scalings([rise[-1], *fall]) == [2]
+    down = next(d for d in fall if d.consumers == 2)
+    assert (down.reason, down.at - T0) == (Reason.UNDERUSED, 150), "the window of 30 s had to pass"
+    assert [a for d in fall for a in d.actions if isinstance(a, RemoveWorkers)] == [RemoveWorkers(slots=(0, 3, 4, 5))]
+    assert world.live == {1, 2}
+
+
+def test_growing_moves_nothing_before_the_new_consumer_is_there() -> None:
+    world = World(policy=demo_policy(), traffic=ramp((0,), 20, 21, 79), start_s=8)
+    decisions = world.run(60)
+    asked = next(d for d in decisions if d.at > T0 + 15 and any(isinstance(a, AddWorkers) for a in d.actions))
+    moved = next(d for d in decisions if moves([d]))
+    assert moved.at - asked.at == 9, "eight seconds to start, seen one cycle later"
+    waiting = [d for d in decisions if asked.at < d.at < moved.at]
+    assert {(d.reason, d.limited_by) for d in waiting} == {(Reason.RATE_ABOVE_CAPACITY, Reason.NOT_READY)}
+
+
+def test_a_consumer_that_never_starts_does_not_hold_the_others_for_ever() -> None:
+    world = World(policy=demo_policy(worker_start_timeout_s=10), traffic=ramp((0, 1), 20, 21, 60), never={4})
+    decisions = world.run(80)
+    moved = next(d for d in decisions if moves([d]))
+    asked = next(d for d in decisions if d.requested >= {4})
+    assert 10 <= moved.at - asked.at <= 11
+    assert max(world.loads().values()) < 20 * 2 + 60 * 2, "the load of the two hot ones is shared"
+    assert len({d.at for d in decisions[-30:] if d.actions}) == 0, "and then rests"
+
+
+@pytest.mark.parametrize("restart_s", [1.0, 600.0])
+def test_a_lost_worker_is_replaced_at_once_by_those_who_live(restart_s: float) -> None:
+    light = dict.fromkeys(EVEN, 10.0)
+    world = World(policy=demo_policy(min_consumers=4), traffic=lambda _: light)
+    world.run(20)
+    held = {p for p, s in world.owner.items() if s == 2}
+    world.start_s = restart_s
+    world.kill(2)
+    lost = world.step()
+    assert (lost.reason, lost.limited_by) == (Reason.WORKER_LOST, None)
+    assert {a.partition for a in lost.actions if isinstance(a, MovePartition)} == held
+    assert moves([lost]) == [], "nothing else moves"
+    assert set(world.owner) == set(light), "everybody has an owner in the cycle that saw the death"
+    world.run(30)
+    assert (2 in set(world.owner.values())) == (restart_s == 1.0), "once it is back, the minimum puts it to work"
+
+
+def test_every_worker_lost_at_once() -> None:
+    world = World(policy=demo_policy(), traffic=lambda _: EVEN)
+    world.run(20)
+    for slot in sorted(world.live):
+        world.kill(slot)
+    first = world.step()
+    assert (first.reason, first.limited_by, first.actions) == (Reason.WORKER_LOST, Reason.NOT_READY, ())
+    world.run(40)
+    assert max(world.loads().values()) <= 88
+    assert set(world.owner) == set(EVEN)
+
+
+def test_a_broker_away_for_twenty_seconds_changes_nothing() -> None:
+    world = World(policy=demo_policy(), traffic=lambda _: EVEN, away=lambda t: 40 <= t < 60)
+    world.run(40)
+    gone = world.run(20)
+    back = world.run(60)
+    assert [d.actions for d in [*gone, *back] if d.actions] == []
+    assert reasons(gone) == [Reason.WITHIN_TARGET, Reason.STALE_INPUT], "ten seconds are bridged, then it is said"
+    assert back[0].reason is Reason.WITHIN_TARGET
+
+
+def test_load_that_falls_while_the_broker_is_away_shrinks_only_a_full_window_after_it_is_back() -> None:
+    world = World(
+        policy=demo_policy(), traffic=lambda t: EVEN if t < 45 else dict.fromkeys(EVEN, 1.0), away=lambda t: 40 <= t < 60
+    )
+    world.run(40)
+    assert all(d.consumers == 4 for d in world.run(20))
+    after = world.run(60)
+    first = next(d for d in after if d.consumers < 4)
+    assert first.at - T0 == 60 + 30
+
+
+def test_a_worker_lost_while_the_broker_is_away_is_still_replaced() -> None:
+    world = World(policy=demo_policy(), traffic=lambda _: EVEN, away=lambda t: t >= 40)
+    world.run(60)
+    world.kill(1)
+    assert world.step().reason is Reason.WORKER_LOST
+    assert set(world.owner) == set(EVEN)
+
+
+def test_partitions_added_while_running_are_placed_and_nothing_else_moves() -> None:
+    more = {**EVEN, **{tp(i): 0.0 for i in range(16, 32)}}
+    world = World(policy=demo_policy(), traffic=lambda t: EVEN if t < 20 else more)
+    world.run(20)
+    before = dict(world.owner)
+    added = world.step()
+    assert added.reason is Reason.PARTITIONS_CHANGED
+    assert moves([added]) == []
+    assert set(world.owner) == set(more)
+    assert {p: world.owner[p] for p in before} == before
+
+
+def test_at_the_maximum_it_does_what_it_can_and_then_rests() -> None:
+    world = World(policy=demo_policy(max_consumers=4), traffic=lambda t: {p: r * (1 if t < 20 else 3) for p, r in EVEN.items()})
+    world.run(20)
+    decisions = world.run(120)
+    assert {d.consumers for d in decisions} == {4}
+    assert {(d.reason, d.limited_by) for d in decisions[-30:]} == {(Reason.RATE_ABOVE_CAPACITY, Reason.AT_MAXIMUM)}
+    assert [d.actions for d in decisions[-30:] if d.actions] == []
+    assert max(world.loads().values()) == 240, "nobody carries more than its share"
+
+
+def test_a_partition_above_one_consumer_ends_up_alone_and_says_so() -> None:
+    world = World(policy=demo_policy(), traffic=ramp((5,), 20, 40, 300))
+    decisions = world.run(120)
+    alone = world.owner[tp(5)]
+    assert [p for p, s in world.owner.items() if s == alone] == [tp(5)]
+    last = decisions[-1]
+    assert (last.reason, last.oversized, last.actions) == (Reason.PARTITION_EXCEEDS_CAPACITY, (tp(5),), ())
+    assert max(load for s, load in world.loads().items() if s != alone) <= 88
+
+
+def test_a_backlog_keeps_the_consumers_until_it_is_worked_off() -> None:
+    world = World(
+        policy=demo_policy(),
+        traffic=lambda t: EVEN if t < 40 else dict.fromkeys(EVEN, 1.0),
+        lag_s=lambda t: 60.0 if 40 <= t < 150 else 0.0,
+    )
+    world.run(40)
+    held = world.run(110)
+    assert {d.consumers for d in held} == {4}
+    assert (held[-1].reason, held[-1].limited_by) == (Reason.UNDERUSED, Reason.BACKLOG)
+    assert world.run(10)[0].consumers == 1
+
+
+def test_a_restarted_controller_waits_for_a_full_window_before_it_shrinks() -> None:
+    world = World(policy=demo_policy(), traffic=lambda t: EVEN if t < 40 else dict.fromkeys(EVEN, 1.0))
+    world.run(60)
+    world.restart_controller()
+    decisions = world.run(60)
+    assert next(d for d in decisions if d.consumers < 4).at - T0 == 60 + 30
+
+
+def test_a_restarted_controller_goes_on_with_the_plan_it_finds() -> None:
+    world = World(policy=demo_policy(), traffic=ramp((0, 1), 20, 21, 60), start_s=10)
+    world.run(25)
+    assert world.requested == frozenset(range(5))
+    world.restart_controller()
+    decisions = world.run(30)
+    assert scalings(decisions) == []
+    assert sum(1 for d in decisions if moves([d])) == 1
+
+
+def test_an_hour_of_noise_gives_no_action() -> None:
+    random = Random(7)
+    world = World(policy=demo_policy(), traffic=lambda _: EVEN)
+    world.run(60)
+    world.traffic = lambda _: {p: r * random.uniform(0.9, 1.1) for p, r in EVEN.items()}
+    assert [d.detail for d in world.run(3600) if d.actions] == []
+
+
+@pytest.mark.parametrize("partitions", [64])
+def test_load_without_end_stops_at_one_consumer_per_partition(partitions: int) -> None:
+    world = World(
+        policy=demo_policy(max_consumers=1000), traffic=lambda t: rates(*[10.0 + 5 * t] * partitions), handover_s=0.0, start_s=1.0
+    )
+    decisions = world.run(100)
+    assert max(d.consumers for d in decisions) == partitions
+    assert decisions[-1].limited_by is Reason.AT_PARTITION_CEILING
+    assert sorted(world.owner.values()) == list(range(partitions))
