@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from autoscaler.errors import SettingsError
 from autoscaler.policy import Policy
+from autoscaler.references import resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
 _SECRETS = ("sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret")
@@ -133,14 +134,14 @@ class Settings(BaseModel):
 
 def _missing_references(settings: Settings) -> list[str]:
     problems = []
-    for key, value in settings.cluster.connection.items():
-        text = str(value)
-        if text.startswith("env:") and text[4:] not in os.environ:
-            problems.append(f"cluster.connection.{key}: environment variable {text[4:]} is not set")
-        if text.startswith("file:") and not Path(text[5:]).is_file():
-            problems.append(f"cluster.connection.{key}: file {text[5:]} does not exist")
-        if key.endswith(".location") and not Path(text).exists():
-            problems.append(f"cluster.connection.{key}: file {text} does not exist")
+    connection = settings.cluster.connection
+    for key, value in connection.items():
+        if key.endswith(".location") and not Path(str(value)).exists():
+            problems.append(f"cluster.connection.{key}: file {value} does not exist")
+    try:
+        resolve_secrets(connection)
+    except SettingsError as e:
+        problems.extend(e.problems)
     return problems
 
 
@@ -178,24 +179,3 @@ def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> 
         return f"{path}: is required"
     shown = "" if isinstance(given, dict) or any(s in path for s in _SECRETS) else f", not {given!r}"
     return f"{path}: {msg.removeprefix('Value error, ')}{shown}"
-
-
-def resolve_secrets(connection: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    """Return the connection with ``env:`` and ``file:`` references replaced by what they refer to, read now.
-
-    Raises:
-        SettingsError: A referenced variable or file is not there.
-    """
-    out: dict[str, str | int | float | bool] = {}
-    for key, value in connection.items():
-        text = str(value)
-        try:
-            if text.startswith("env:"):
-                out[key] = os.environ[text[4:]]
-            elif text.startswith("file:"):
-                out[key] = Path(text[5:]).read_text(encoding="utf-8").strip()
-            else:
-                out[key] = value
-        except (KeyError, OSError) as e:
-            raise SettingsError((f"cluster.connection.{key}: {text} cannot be read",)) from e
-    return out

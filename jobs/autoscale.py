@@ -26,7 +26,8 @@ from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
-from autoscaler.settings import Group, Settings, load, resolve_secrets
+from autoscaler.references import resolve_secrets
+from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
 from autoscaler.streaming.progress import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
@@ -158,6 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--config", required=True, help="configuration file; conf/autoscaler.yaml explains every setting")
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise a line per call
     try:
         return run(load(args.config))
     except SettingsError as e:

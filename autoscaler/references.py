@@ -1,0 +1,36 @@
+"""References in a connection block: ``env:NAME`` and ``file:PATH`` stand for what must not be written down.
+
+Standard library only: the worker resolves them too, in its own process, so that no secret travels in between.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoscaler.errors import SettingsError
+
+
+def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """Return the connection with every reference replaced by what it refers to, read now.
+
+    Raises:
+        SettingsError: A referenced variable or file is not there; says every one.
+    """
+    out: dict[str, str | int | float | bool] = {}
+    problems = []
+    for key, value in connection.items():
+        text = str(value)
+        try:
+            if text.startswith("env:"):
+                out[key] = os.environ[text[4:]]
+            elif text.startswith("file:"):
+                out[key] = Path(text[5:]).read_text(encoding="utf-8").strip()
+            else:
+                out[key] = value
+        except KeyError:
+            problems.append(f"cluster.connection.{key}: environment variable {text[4:]} is not set")
+        except OSError as e:
+            problems.append(f"cluster.connection.{key}: file {text[5:]} cannot be read ({e.strerror})")
+    if problems:
+        raise SettingsError(tuple(problems))
+    return out
