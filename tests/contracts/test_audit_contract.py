@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -13,6 +13,9 @@ from autoscaler.model import HandoverDone
 from autoscaler.ports import AuditLog
 from autoscaler.testing import FakeAudit
 from tests.streaming import audit_cases as cases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -30,7 +33,10 @@ class Written:
 class World(Protocol):
     """An audit and a way to look at what it wrote."""
 
-    audit: AuditLog
+    @property
+    def audit(self) -> AuditLog:
+        """Return what is tested."""
+        ...
 
     def written(self) -> Written:
         """Return what it holds; it must have been closed."""
@@ -58,7 +64,7 @@ class FakeWorld:
 class DeltaWorld:
     """Real tables."""
 
-    def __init__(self, spark: Any, root: Path) -> None:
+    def __init__(self, spark: "SparkSession", root: Path) -> None:
         from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
         self._spark, self._root = spark, root
@@ -117,7 +123,7 @@ def test_a_published_plan_that_was_never_recorded_is_completed_once(world: World
     held = world.written()
     assert held.acted == {decision.decision_id}
     assert sorted(held.outcomes) == [(decision.decision_id, "intent", "planned"), (decision.decision_id, "outcome", "recovered")]
-    assert held.cycles == held.handovers == []
+    assert (held.cycles, held.handovers) == ([], [])
 
 
 def test_an_audit_that_was_told_nothing_closes_and_holds_nothing(world: World) -> None:
