@@ -1,0 +1,363 @@
+"""Workers as processes on a real broker, with plans published by the test itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from autoscaler.embedded.broker import Broker
+from autoscaler.handover.codec import decode, encode, partition_for
+from autoscaler.handover.records import (
+    CONTROL_TOPIC,
+    HEARTBEAT_TOPIC,
+    Epoch,
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Phase,
+    Plan,
+    Record,
+    Released,
+    Tp,
+    Wait,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+LEASE_S = 3.0
+PATIENCE_S = 60.0
+
+
+def until(what: str, look: Callable[[], T]) -> T:
+    """Look again and again until something true comes back."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"never happened: {what}")
+        time.sleep(0.02)
+    return found
+
+
+class Publisher:
+    """The least that can stand in for the controller: publishes plans in transactions and remembers what the logs say."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self.bootstrap, self.group, self.topic = bootstrap, group, topic
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.number = 0
+        self.grants: dict[Tp, Grant] = {}
+        self.heartbeats: list[Heartbeat] = []
+        self.released: dict[tuple[Tp, Incarnation], Released] = {}
+        self.left: set[Incarnation] = set()
+        self.expired: set[Incarnation] = set()
+        self._topics()
+        described = self.admin.describe_topics(TopicCollection([CONTROL_TOPIC, topic]))
+        self.control_id = str(described[CONTROL_TOPIC].result().topic_id)
+        self.topic_id = str(described[topic].result().topic_id)
+        self.partitions = len(described[topic].result().partitions)
+        self.producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"test/{group}", "linger.ms": 0})
+        self.producer.init_transactions(30)
+        self.reader = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        where = partition_for(group, 4)
+        self.reader.assign([TopicPartition(CONTROL_TOPIC, where, 0), TopicPartition(HEARTBEAT_TOPIC, where, 0)])
+
+    def _topics(self) -> None:
+        kinds = {CONTROL_TOPIC: {"cleanup.policy": "compact"}, HEARTBEAT_TOPIC: {"retention.ms": "600000"}}
+        for name, config in kinds.items():
+            try:
+                self.admin.create_topics([NewTopic(name, 4, 1, config=config)])[name].result()
+            except KafkaException as e:
+                assert "already exists" in str(e)  # noqa: PT017  (any other failure is one)
+
+    def publish(self, *records: Record) -> None:
+        self.producer.begin_transaction()
+        for record in records:
+            key, value = encode(record)
+            self.producer.produce(CONTROL_TOPIC, value, key, partition_for(self.group, 4))
+        self.producer.commit_transaction(30)
+
+    def observe(self) -> None:
+        for message in self.reader.consume(1000, 0.02):
+            match decode(message.key(), message.value()).record:
+                case Heartbeat(group=self.group) as h:
+                    self.heartbeats.append(h)
+                case Released(group=self.group) as r:
+                    self.released[r.tp, r.worker] = r
+                case Left(group=self.group) as left:
+                    self.left.add(left.worker)
+                case _:
+                    pass
+
+    def plan(self, owners: dict[int, Incarnation]) -> None:
+        """Publish who owns what, with waits for every previous owner that may still hold its partition."""
+        self.observe()
+        self.number += 1
+        waits: dict[Tp, tuple[Wait, ...]] = {}
+        grants = {}
+        for p, owner in owners.items():
+            tp = Tp(self.topic_id, p)
+            before = self.grants.get(tp)
+            kept = before is not None and before.owner == owner
+            grants[tp] = before if before is not None and kept else Grant(owner=owner, epoch=self.number)
+            pending = dict(self.waits.get(tp, {})) if hasattr(self, "waits") else {}
+            if before is not None and not kept:
+                pending[before.owner] = self.number
+            pending.pop(owner, None)
+            waits[tp] = tuple(Wait(worker=w, epoch=e) for w, e in sorted(pending.items()) if not self._over(tp, w, e))
+        self.grants = grants
+        self.waits = {tp: {w.worker: w.epoch for w in ws} for tp, ws in waits.items()}
+        plan = Plan(
+            group=self.group,
+            epoch=Epoch(self.control_id, self.number),
+            topics={self.topic_id: self.topic},
+            grants=grants,
+            waits={tp: ws for tp, ws in waits.items() if ws},
+            starts=dict.fromkeys(grants, 0),
+            leases_s={},
+            requested=(),
+            summary="",
+            at=time.time(),
+        )
+        self.publish(plan)
+
+    def _over(self, tp: Tp, worker: Incarnation, epoch: int) -> bool:
+        seen = self.released.get((tp, worker))
+        return worker in self.left | self.expired or (seen is not None and seen.epoch >= epoch)
+
+    def expire(self, worker: Incarnation) -> None:
+        self.expired.add(worker)
+        self.publish(Expired(group=self.group, worker=worker, control_id=self.control_id, evidence="platform"))
+
+    def incarnation(self, name: str, *, other_than: frozenset[Incarnation] = frozenset()) -> Incarnation:
+        """Wait until a worker of this name is ready."""
+
+        def look() -> Incarnation | None:
+            self.observe()
+            ready = (h.worker for h in reversed(self.heartbeats) if h.worker.name == name and h.phase is Phase.ACTIVE)
+            return next((w for w in ready if w not in other_than | self.left | self.expired), None)
+
+        return until(f"{name} is ready", look)
+
+    def holds(self, worker: Incarnation, partitions: set[int]) -> None:
+        """Wait until the worker's own heartbeats say that it holds exactly these."""
+
+        def look() -> bool:
+            self.observe()
+            last = next((h for h in reversed(self.heartbeats) if h.worker == worker), None)
+            return last is not None and {tp.partition for tp in last.owned} == partitions
+
+        until(f"{worker.name} holds {partitions}", look)
+
+    def committed(self) -> dict[int, TopicPartition]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
+        found = consumer.committed([TopicPartition(self.topic, p) for p in range(self.partitions)], 10)
+        consumer.close()
+        return {t.partition: t for t in found}
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+class Workers:
+    """Processes that run the example, and what they have logged."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "AUTOSCALER_BOOTSTRAP": bootstrap,
+            "AUTOSCALER_GROUP": group,
+            "AUTOSCALER_TOPICS": topic,
+            "AUTOSCALER_LEASE_S": str(LEASE_S),
+            "CONSUMER_LOG_DIR": str(folder),
+            "CONSUMER_BYTES_PER_S": "400_000",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        with (self.folder / f"{name}.err").open("ab") as err:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, str(ROOT / "docs/examples/consumer.py")],
+                env={**self.environment, "AUTOSCALER_WORKER_NAME": name, "AUTOSCALER_INSTANCE": f"i-{name}"},
+                stderr=err,
+            )
+
+    def signal(self, name: str, number: int) -> None:
+        self.running[name].send_signal(number)
+
+    def ended(self, name: str) -> int:
+        return self.running[name].wait(PATIENCE_S)
+
+    def processed(self) -> Counter[tuple[int, int]]:
+        """Return how often each (partition, offset) was processed."""
+        counts: Counter[tuple[int, int]] = Counter()
+        for line in self.lines():
+            counts[line[1], line[2]] += 1
+        return counts
+
+    def lines(self) -> list[tuple[str, int, int, int, int, str]]:
+        """Return (topic, partition, offset, epoch, processed at ns, uuid)."""
+        out = []
+        for file in self.folder.glob("processed-*.log"):
+            for line in file.read_text().splitlines():
+                topic, partition, offset, epoch, at, _ = line.split()
+                out.append((topic, int(partition), int(offset), int(epoch), int(at), file.stem.removeprefix("processed-")))
+        return out
+
+    def close(self) -> None:
+        for process in self.running.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"group-{topic}"
+
+
+@pytest.fixture
+def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
+    publisher = Publisher(broker.bootstrap, group, topic)
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture
+def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[Workers]:
+    started = Workers(broker.bootstrap, group, topic, tmp_path)
+    yield started
+    started.close()
+
+
+def all_processed(workers: Workers, counts: dict[int, int]) -> None:
+    wanted = {(p, o) for p, n in counts.items() for o in range(n)}
+    until("every record is processed", lambda: wanted <= set(workers.processed()))
+
+
+def test_partitions_move_under_load_without_loss_or_duplicate(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
+) -> None:
+    workers.start("w-0")
+    workers.start("w-1")
+    a, b = control.incarnation("w-0"), control.incarnation("w-1")
+    control.plan({0: a, 1: a, 2: a, 3: a})
+    control.holds(a, {0, 1, 2, 3})
+    for owners in ({0: a, 1: b, 2: a, 3: b}, {0: b, 1: a, 2: a, 3: b}, {0: b, 1: b, 2: b, 3: b}, {0: a, 1: a, 2: b, 3: b}):
+        produce(topic, dict.fromkeys(range(4), 60))
+        control.plan(owners)
+        control.holds(a, {p for p, w in owners.items() if w == a})
+        control.holds(b, {p for p, w in owners.items() if w == b})
+    all_processed(workers, dict.fromkeys(range(4), 240))
+    assert set(workers.processed().values()) == {1}
+    ordered = sorted(workers.lines(), key=lambda x: (x[1], x[4]))
+    assert [x[2] for x in ordered] == [o for _ in range(4) for o in range(240)]  # in order within each partition, across owners
+    assert all(x[3] <= y[3] for x, y in zip(ordered, ordered[1:], strict=False) if x[1] == y[1])  # tokens only grow
+
+
+def test_offsets_name_the_topic_the_epoch_and_the_incarnation(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
+) -> None:
+    produce(topic, {0: 10})
+    workers.start("w-0")
+    a = control.incarnation("w-0")
+    control.plan({0: a})
+    committed = until("the offset is committed", lambda: (c := control.committed()[0]).offset == 10 and c)
+    assert json.loads(committed.metadata or "") == [control.topic_id, 1, a.uuid]
+
+
+def test_a_worker_told_to_end_commits_releases_and_leaves(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
+) -> None:
+    workers.start("w-0")
+    workers.start("w-1")
+    a, b = control.incarnation("w-0"), control.incarnation("w-1")
+    control.plan({0: a, 1: a})
+    control.holds(a, {0, 1})
+    produce(topic, {0: 300, 1: 300})
+    until("it works", lambda: len(workers.processed()) > 50)
+    workers.signal("w-0", signal.SIGTERM)
+    assert workers.ended("w-0") == 0
+    control.observe()
+    assert a in control.left
+    assert {tp.partition for tp, w in control.released if w == a} == {0, 1}
+    control.plan({0: b, 1: b})
+    all_processed(workers, {0: 300, 1: 300})
+    assert set(workers.processed().values()) == {1}
+
+
+def test_a_killed_worker_costs_duplicates_at_most(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
+) -> None:
+    workers.start("w-0")
+    workers.start("w-1")
+    a, b = control.incarnation("w-0"), control.incarnation("w-1")
+    control.plan({0: a, 1: a})
+    control.holds(a, {0, 1})
+    produce(topic, {0: 300, 1: 300})
+    until("it works", lambda: len(workers.processed()) > 50)
+    workers.signal("w-0", signal.SIGKILL)
+    workers.ended("w-0")
+    control.plan({0: b, 1: b})
+    before = {(x[1], x[2]) for x in workers.lines() if x[5] == b.uuid}
+    assert before == set()  # it waits as long as nobody says that the old owner is over
+    control.expire(a)
+    all_processed(workers, {0: 300, 1: 300})
+
+
+def test_a_worker_paused_beyond_its_lease_commits_nothing_more_and_joins_anew(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
+) -> None:
+    workers.start("w-0")
+    workers.start("w-1")
+    a, b = control.incarnation("w-0"), control.incarnation("w-1")
+    control.plan({0: a, 1: b})
+    control.holds(a, {0})
+    produce(topic, {0: 400})
+    until("it works", lambda: len(workers.processed()) > 50)
+    workers.signal("w-0", signal.SIGSTOP)
+    resume_at = time.monotonic() + LEASE_S + 1
+    control.expire(a)
+    control.plan({0: b, 1: b})
+    control.holds(b, {0, 1})
+    until("the lease is over", lambda: time.monotonic() > resume_at)
+    until("its successor works", lambda: any(x[5] == b.uuid for x in workers.lines()))
+    workers.signal("w-0", signal.SIGCONT)
+    again = control.incarnation("w-0", other_than=frozenset({a}))
+    assert again.uuid != a.uuid
+    all_processed(workers, {0: 400})
+    committed = until("the offset is committed", lambda: (c := control.committed()[0]).offset == 400 and c)
+    assert json.loads(committed.metadata or "")[2] == b.uuid
+    control.plan({0: again, 1: b})
+    control.holds(again, {0})
+
+
+def test_a_worker_started_before_its_controller_waits(broker: Broker, make_topic: Callable[..., str], tmp_path: Path) -> None:
+    with Broker(heap_mb=128) as fresh:
+        workers = Workers(fresh.bootstrap, "g", "t", tmp_path)
+        try:
+            workers.start("w-0")
+            until("it says what it waits for", lambda: "waiting for the controller" in (tmp_path / "w-0.err").read_text())
+            (admin := AdminClient({"bootstrap.servers": fresh.bootstrap})).create_topics([NewTopic("t", 1, 1)])["t"].result()
+            control = Publisher(fresh.bootstrap, "g", "t")
+            control.plan({0: control.incarnation("w-0")})
+            control.holds(control.incarnation("w-0"), {0})
+            control.close()
+        finally:
+            workers.close()
