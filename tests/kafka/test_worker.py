@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,10 +41,10 @@ LEASE_S = 3.0
 PATIENCE_S = 60.0
 
 
-def until(what: str, look: Callable[[], T]) -> T:
+def until(what: str, look: Callable[[], T | None]) -> T:
     """Look again and again until something true comes back."""
     deadline = time.monotonic() + PATIENCE_S
-    while not (found := look()):
+    while (found := look()) is None or found is False:
         if time.monotonic() > deadline:
             pytest.fail(f"never happened: {what}")
         time.sleep(0.02)
@@ -58,15 +59,14 @@ class Publisher:
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.number = 0
         self.grants: dict[Tp, Grant] = {}
+        self.waits: dict[Tp, dict[Incarnation, int]] = {}
         self.heartbeats: list[Heartbeat] = []
         self.released: dict[tuple[Tp, Incarnation], Released] = {}
         self.left: set[Incarnation] = set()
         self.expired: set[Incarnation] = set()
         self._topics()
-        described = self.admin.describe_topics(TopicCollection([CONTROL_TOPIC, topic]))
-        self.control_id = str(described[CONTROL_TOPIC].result().topic_id)
-        self.topic_id = str(described[topic].result().topic_id)
-        self.partitions = len(described[topic].result().partitions)
+        self.control_id = until("the control topic is there", lambda: self._id(CONTROL_TOPIC))
+        self.topic_id = until("the topic is there", lambda: self._id(topic))
         self.producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"test/{group}", "linger.ms": 0})
         self.producer.init_transactions(30)
         self.reader = Consumer(
@@ -82,6 +82,12 @@ class Publisher:
                 self.admin.create_topics([NewTopic(name, 4, 1, config=config)])[name].result()
             except KafkaException as e:
                 assert "already exists" in str(e)  # noqa: PT017  (any other failure is one)
+
+    def _id(self, topic: str) -> str | None:
+        try:
+            return str(self.admin.describe_topics(TopicCollection([topic]))[topic].result().topic_id)
+        except KafkaException:
+            return None
 
     def publish(self, *records: Record) -> None:
         self.producer.begin_transaction()
@@ -113,7 +119,7 @@ class Publisher:
             before = self.grants.get(tp)
             kept = before is not None and before.owner == owner
             grants[tp] = before if before is not None and kept else Grant(owner=owner, epoch=self.number)
-            pending = dict(self.waits.get(tp, {})) if hasattr(self, "waits") else {}
+            pending = dict(self.waits.get(tp, {}))
             if before is not None and not kept:
                 pending[before.owner] = self.number
             pending.pop(owner, None)
@@ -162,11 +168,12 @@ class Publisher:
 
         until(f"{worker.name} holds {partitions}", look)
 
-    def committed(self) -> dict[int, TopicPartition]:
+    def committed_at(self, partition: int, offset: int) -> TopicPartition | None:
+        """Return what is committed, if it is this offset."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
-        found = consumer.committed([TopicPartition(self.topic, p) for p in range(self.partitions)], 10)
+        (found,) = consumer.committed([TopicPartition(self.topic, partition)], 10)
         consumer.close()
-        return {t.partition: t for t in found}
+        return found if found.offset == offset else None
 
     def close(self) -> None:
         self.reader.close()
@@ -268,7 +275,7 @@ def test_partitions_move_under_load_without_loss_or_duplicate(
     assert set(workers.processed().values()) == {1}
     ordered = sorted(workers.lines(), key=lambda x: (x[1], x[4]))
     assert [x[2] for x in ordered] == [o for _ in range(4) for o in range(240)]  # in order within each partition, across owners
-    assert all(x[3] <= y[3] for x, y in zip(ordered, ordered[1:], strict=False) if x[1] == y[1])  # tokens only grow
+    assert all(x[3] <= y[3] for x, y in pairwise(ordered) if x[1] == y[1])  # tokens only grow
 
 
 def test_offsets_name_the_topic_the_epoch_and_the_incarnation(
@@ -278,7 +285,7 @@ def test_offsets_name_the_topic_the_epoch_and_the_incarnation(
     workers.start("w-0")
     a = control.incarnation("w-0")
     control.plan({0: a})
-    committed = until("the offset is committed", lambda: (c := control.committed()[0]).offset == 10 and c)
+    committed = until("the offset is committed", lambda: control.committed_at(0, 10))
     assert json.loads(committed.metadata or "") == [control.topic_id, 1, a.uuid]
 
 
@@ -342,7 +349,7 @@ def test_a_worker_paused_beyond_its_lease_commits_nothing_more_and_joins_anew(
     again = control.incarnation("w-0", other_than=frozenset({a}))
     assert again.uuid != a.uuid
     all_processed(workers, {0: 400})
-    committed = until("the offset is committed", lambda: (c := control.committed()[0]).offset == 400 and c)
+    committed = until("the offset is committed", lambda: control.committed_at(0, 400))
     assert json.loads(committed.metadata or "")[2] == b.uuid
     control.plan({0: again, 1: b})
     control.holds(again, {0})
@@ -354,7 +361,8 @@ def test_a_worker_started_before_its_controller_waits(broker: Broker, make_topic
         try:
             workers.start("w-0")
             until("it says what it waits for", lambda: "waiting for the controller" in (tmp_path / "w-0.err").read_text())
-            (admin := AdminClient({"bootstrap.servers": fresh.bootstrap})).create_topics([NewTopic("t", 1, 1)])["t"].result()
+            admin = AdminClient({"bootstrap.servers": fresh.bootstrap})
+            admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
             control = Publisher(fresh.bootstrap, "g", "t")
             control.plan({0: control.incarnation("w-0")})
             control.holds(control.incarnation("w-0"), {0})
