@@ -4,7 +4,6 @@ Beside the path: it takes the cycles that ``cycles.py`` read and returns text; i
 width it is given, from 60 columns up.
 """
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,8 @@ _WARNING = frozenset({"NOT_READY", "STALE_INPUT", "WORKER_LOST", "PARTITION_EXCE
 _CHANGES_SHOWN = 4
 _HISTORY = 600
 _WIDE = 100
+_TITLE = len("rate against capacity")
+_MOVES_LISTED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +254,7 @@ def _workers(cycle: Cycle, capacity: float, width: int) -> Table:
     table.add_column("slot", no_wrap=True)
     wide = width >= _WIDE - 4
     cells = max(10, width // 5) if wide else 14
-    table.add_column("rate against capacity" if wide else "of capacity", width=max(cells, 14), no_wrap=True)
+    table.add_column("rate against capacity" if cells > _TITLE else "of capacity", width=max(cells, 14), no_wrap=True)
     table.add_column("rate", justify="right", no_wrap=True)
     table.add_column("lag", justify="right", no_wrap=True)
     if wide:
@@ -304,8 +305,9 @@ def _changes(changes: Sequence[Cycle], started_at: float, width: int) -> Table:
 
 
 def _short_actions(actions: Sequence[str]) -> str:
-    """Return actions in a line; several moves are counted rather than listed."""
-    moves = [a for a in actions if re.match(r"move\b", a, re.IGNORECASE)]
+    """Return actions in a line; of several moves only the partitions are named."""
+    moves = [a for a in actions if a.startswith("move ")]
     others = [a for a in actions if a not in moves]
-    shown = moves if len(moves) <= 2 else [f"{len(moves)} moves"]  # noqa: PLR2004  three moves do not fit a line
-    return ", ".join([*others, *shown])
+    if len(moves) > _MOVES_LISTED:
+        moves = [f"{len(moves)} moves: {partitions([m.split()[1] for m in moves])}"]
+    return ", ".join([*others, *moves])

@@ -80,6 +80,12 @@ def test_a_wide_view_also_shows_latency_and_how_the_rate_went() -> None:
     assert "rate so far" not in "\n".join(drawn(busy(), 80))
 
 
+def test_many_moves_are_summed_up() -> None:
+    view = View(group="demo")
+    view.take(cycle(actions=["add 2", *(f"move demo-events-{p} 0->2" for p in (3, 4, 5, 9))]))
+    assert "[add 2, 4 moves: 3-5, 9]" in view.line()
+
+
 def test_before_the_first_cycle_the_view_says_what_it_waits_for() -> None:
     assert any("waiting for the first cycle" in text for text in drawn(View(group="demo"), 80))
     assert any("is the job running?" in text for text in drawn(View(group="demo", note="is the job running?"), 80))
