@@ -26,9 +26,10 @@ def summarise(decision: Decision) -> str:
     data["reason"] = decision.reason.value
     data["limited_by"] = decision.limited_by and decision.limited_by.value
     data["requested"] = sorted(decision.requested)
-    data["target"] = {
-        str(slot): _grouped(p for p, s in decision.target.items() if s == slot) for slot in sorted(set(decision.target.values()))
-    }
+    held: dict[int, list[TopicPartition]] = {}
+    for partition, slot in decision.target.items():
+        held.setdefault(slot, []).append(partition)
+    data["target"] = {str(slot): _grouped(held[slot]) for slot in sorted(held)}
     data["actions"] = _steps(decision.actions)
     data["oversized"] = [[p.topic, p.partition] for p in decision.oversized]
     data["hot"] = [[p.topic, p.partition] for p in decision.hot]

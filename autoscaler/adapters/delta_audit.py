@@ -25,7 +25,7 @@ from autoscaler.adapters.delta.log import check_tables
 from autoscaler.adapters.delta.rows import Cycle, day
 from autoscaler.adapters.delta.tables import TABLES, ddl
 from autoscaler.adapters.delta.views import VIEWS
-from autoscaler.errors import TransientError
+from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import Decision, HandoverDone, LoadSnapshot, TopicPartition
 from autoscaler.ports import ActionOutcome, Clock
 
@@ -38,6 +38,10 @@ _SESSION = {
     "spark.sql.codegen.wholeStage": "false",  # a few rows a commit: compiling code for them costs more than it saves
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_NEEDED = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 _POOL = "audit"
 _CLOSE_TIMEOUT_S = 30.0
@@ -56,8 +60,10 @@ class DeltaAudit:
             clock: For the time at which something was recovered.
 
         Raises:
-            SettingsError: Tables below ``root`` are of another schema; names each, what differs and what to do.
+            SettingsError: Tables below ``root`` are of another schema (names each, what differs and what to do), or the session
+                cannot write Delta tables.
         """
+        _check_session(spark)
         check_tables(root)
         life = str(uuid4())
         self._clock = clock
@@ -185,6 +191,16 @@ def register_views(spark: SparkSession, root: Path) -> None:
             spark.sql(sql).createOrReplaceTempView(name)
     except (PySparkException, Py4JError) as e:
         raise TransientError(f"the tables in {root} cannot be read: {_first_line(e)}") from e
+
+
+def _check_session(spark: SparkSession) -> None:
+    problems = [
+        f"spark: {key} must name {value}: start the job with ./spark-submit.sh, or give --properties-file conf/spark.conf"
+        for key, value in _NEEDED.items()
+        if value not in (spark.conf.get(key, "") or "")
+    ]
+    if problems:
+        raise SettingsError(tuple(problems))
 
 
 def _first_line(error: Exception) -> str:

@@ -262,6 +262,15 @@ def test_tables_of_another_schema_are_named_with_what_differs_and_what_to_do(spa
     assert not (tmp_path / "journal").exists()
 
 
+def test_a_session_without_delta_is_refused_with_what_to_do(spark: "SparkSession", tmp_path: Path) -> None:
+    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415
+
+    plain = spark.newSession()
+    plain.conf.set("spark.sql.catalog.spark_catalog", "builtin")
+    with pytest.raises(SettingsError, match=r"spark\.sql\.catalog\.spark_catalog must name .* conf/spark\.conf"):
+        DeltaAudit(plain, tmp_path, flush_s=1.0, clock=SystemClock())
+
+
 def test_the_schema_is_found_in_a_checkpoint_when_the_commits_are_gone(spark: "SparkSession", tmp_path: Path) -> None:
     path = tmp_path / "t"
     spark.sql(f"CREATE TABLE delta.`{path}` (a INT, date DATE) USING delta PARTITIONED BY (date) "

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -138,8 +138,9 @@ def recovered(decision: Decision, outcomes: Iterable[ActionOutcome], handovers: 
 
 
 def _entry(cycle: Cycle) -> dict[str, Any]:
+    decision = cycle.decision if cycle.acted else replace(cycle.decision, target={})  # only its handovers will be written
     return {
-        "decision": summarise(cycle.decision),
+        "decision": summarise(decision),
         "outcomes": [asdict(o) for o in cycle.outcomes],
         "handovers": [asdict(h) for h in cycle.handovers],
     }
