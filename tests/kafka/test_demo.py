@@ -208,3 +208,36 @@ def test_a_run_directory_keeps_everything_below_it(tmp_path: Path) -> None:
     run.describe({"topic": "t"})
     assert all(d.is_dir() for d in (run.state, run.processed, run.logs, run.broker))
     assert (run.root / "run.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_whole_run_is_green_and_can_be_checked_again(demo: Callable[..., Running]) -> None:
+    running = demo("--duration", "150", "--seed", "3", "--keep")
+    assert running.process.wait(timeout=600) == 0, running.said
+    assert "✓ all holds" in running.said
+    assert_nothing_stays(running)
+    again = subprocess.run(
+        [sys.executable, "-m", "autoscaler.cli", "check", "--run-dir", str(running.run)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "✓ all holds" in again.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_group_of_ordinary_consumers_is_advised_and_left_alone(demo: Callable[..., Running]) -> None:
+    running = demo("--duration", "40", "--native")
+    assert running.process.wait(timeout=500) == 0, running.said
+    assert "ADVISORY" in running.said
+    assert "placed by load" in running.said
+    assert_nothing_stays(running)
