@@ -1,0 +1,285 @@
+"""The control log on a real broker: fencing, restart, expiry, what is ignored, where partitions begin."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_topics import describe, ensure_control_topics, probe
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.handover.codec import decode, encode, partition_for
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
+from autoscaler.model import TopicPartition as Partition
+from autoscaler.ports import PlanIntent
+from tests.contracts.publishers import KafkaWorld, partitions
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def world(broker: Broker, make_topic: MakeTopic, group: str) -> Iterator[KafkaWorld]:
+    made = KafkaWorld(broker, make_topic(partitions=4), group)
+    yield made
+    made.close()
+
+
+def to(world: KafkaWorld, slot: int, summary: str = "why") -> PlanIntent:
+    return PlanIntent(target=dict.fromkeys(partitions(world), slot), requested=frozenset({slot}), summary=summary)
+
+
+def committed_records(world: KafkaWorld) -> list[tuple[bytes | None, bytes | None]]:
+    """Return everything that a reader of committed records sees in the group's control partition."""
+    admin = AdminClient(world.broker.connection())
+    partition = partition_for(world.group, describe(admin, (CONTROL_TOPIC,))[CONTROL_TOPIC].partitions)
+    reader = Consumer({
+        **world.broker.connection(), "group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": True,
+    })  # fmt: skip
+    reader.assign([TopicPartition(CONTROL_TOPIC, partition, 0)])
+    out: list[tuple[bytes | None, bytes | None]] = []
+    while True:
+        message = reader.poll(30)
+        assert message is not None
+        if message.error():
+            reader.close()
+            return out
+        out.append((message.key(), message.value()))
+
+
+def plan_in_log(world: KafkaWorld) -> Plan:
+    """Return the group's latest committed plan."""
+    records = [decode(k, v).record for k, v in committed_records(world)]
+    return [r for r in records if isinstance(r, Plan) and r.group == world.group][-1]
+
+
+def test_a_second_controller_fences_the_first_which_changes_nothing_any_more(world: KafkaWorld) -> None:
+    world.start(0)
+    world.publisher.publish(to(world, 0, "first"))
+    world.until(lambda s: not s.pending and len(s.owner) == 4)
+    second = world.control()
+    try:
+        before = committed_records(world)
+        with pytest.raises(FencedError, match=world.group):
+            world.publisher.publish(to(world, 1, "late"))
+        with pytest.raises(FencedError):
+            world.publisher.observe()
+        assert committed_records(world) == before
+        state = second.observe()
+        assert (state.epoch, second.last_summary()) == (1, "first")
+        assert second.publish(to(world, 0, "second")) == 2
+    finally:
+        second.close()
+
+
+def test_a_fenced_controller_expires_nobody(world: KafkaWorld) -> None:
+    instance = world.start(0)
+    second = world.control()
+    try:
+        world.publisher.ended(frozenset({instance}))
+        with pytest.raises(FencedError):
+            world.publisher.observe()
+        assert [w.instance for w in second.observe().workers] == [instance]
+    finally:
+        second.close()
+
+
+def test_a_restarted_controller_sees_what_its_predecessor_saw(world: KafkaWorld) -> None:
+    for slot in (0, 1):
+        world.start(slot)
+    target = dict(zip(partitions(world), (0, 0, 1, 1), strict=True))
+    world.publisher.publish(PlanIntent(target=target, requested=frozenset({0, 1}), summary="what stands"))
+    before = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    world.publisher.close()
+    world.publisher = world.control()
+    after = world.publisher.observe()
+    assert (after.epoch, after.owner, after.orphans, after.pending, after.requested, after.plan_at) == (
+        before.epoch, before.owner, before.orphans, before.pending, before.requested, before.plan_at,
+    )  # fmt: skip
+    assert [(w.name, w.uuid, w.slot, w.owned) for w in after.workers] == [
+        (w.name, w.uuid, w.slot, w.owned) for w in before.workers
+    ]
+    assert world.publisher.last_summary() == "what stands"
+    assert world.publisher.publish(to(world, 1)) == 2
+
+
+def test_a_silent_worker_is_over_by_the_heartbeat_log_alone(world: KafkaWorld) -> None:
+    world.start(0)
+    world.publisher.publish(to(world, 0))
+    world.until(lambda s: not s.pending and len(s.owner) == 4)
+    world.die(0)
+    began = time.monotonic()
+    state = world.until(lambda s: not s.workers)
+    assert time.monotonic() - began > world.lease_s - 1
+    assert state.orphans == set(partitions(world))
+    evidence = [r.evidence for k, v in committed_records(world) if isinstance(r := decode(k, v).record, Expired)]
+    assert evidence == ["heartbeats"]
+
+
+def test_a_restarted_controller_needs_no_new_lease_to_see_who_is_over(world: KafkaWorld) -> None:
+    world.start(0)
+    world.start(1)
+    world.publisher.publish(to(world, 0))
+    world.until(lambda s: not s.pending and len(s.owner) == 4)
+    world.die(0)
+    world.until(lambda s: len(s.workers) == 1)  # the other worker's stamps say so from now on
+    world.publisher.close()
+    forgotten = world.control()  # the record of it stands; but what if it had not been written?
+    forgotten._state.over.clear()
+    try:
+        assert {w.name for w in forgotten._state.to_expire()} == {f"{world.group}-0"}
+    finally:
+        forgotten.close()
+    world.publisher = world.control()
+
+
+def test_an_open_transaction_of_another_hides_plans_and_no_heartbeats(world: KafkaWorld) -> None:
+    admin = AdminClient(world.broker.connection())
+    partition = partition_for(world.group, describe(admin, (CONTROL_TOPIC,))[CONTROL_TOPIC].partitions)
+    other = Producer({**world.broker.connection(), "transactional.id": f"other-{world.group}"})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(CONTROL_TOPIC, b"{}", b'["plan","nobody"]', partition=partition)
+    other.flush(30)
+    instance = world.start(0)  # waits until its heartbeat is seen
+    assert [w.instance for w in world.publisher.observe().workers] == [instance]
+    assert world.publisher.publish(to(world, 0)) == 1
+    with pytest.raises(TransientError, match="was read to offset"):
+        world.publisher.observe()  # its own plan is hidden: it must not decide without it
+    other.abort_transaction(30)
+    state = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    assert state.epoch == 1
+
+
+def test_records_of_another_control_topic_and_strange_ones_are_ignored(world: KafkaWorld) -> None:
+    instance = world.start(0)
+    world.publisher.publish(to(world, 0))
+    before = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    admin = AdminClient(world.broker.connection())
+    partition = partition_for(world.group, describe(admin, (CONTROL_TOPIC,))[CONTROL_TOPIC].partitions)
+    me = Incarnation(before.workers[0].name, before.workers[0].uuid)
+    foreign = Plan(
+        group=world.group, epoch=Epoch("another-control-topic", 99), topics={}, grants={}, waits={}, starts={}, leases_s={},
+        requested=(), summary="old", at=0.0,
+    )  # fmt: skip
+    stray = Producer({**world.broker.connection(), "enable.idempotence": True})
+    for key, value in (
+        encode(Expired(group=world.group, worker=me, control_id="another-control-topic", evidence="platform")),
+        encode(foreign),
+        (b"not json", b"{"),
+        (b'["plan","x"]', b"{}"),
+        (b'["tick",1]', None),
+    ):
+        stray.produce(CONTROL_TOPIC, value, key, partition=partition)
+        stray.produce(HEARTBEAT_TOPIC, value, key, partition=partition)
+    assert stray.flush(30) == 0
+    world.publisher.publish(to(world, 0))  # reads past its own commit, and so past those
+    after = world.publisher.observe()
+    assert (after.epoch, after.owner, after.orphans) == (2, before.owner, frozenset())
+    assert [w.instance for w in after.workers] == [instance]
+
+
+def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_ones_at_their_start(
+    broker: Broker, make_topic: MakeTopic, group: str
+) -> None:
+    topic = make_topic(partitions=3)
+    admin = AdminClient(broker.connection())
+    producer = Producer(broker.connection())
+    for number in (0, 0, 1):
+        producer.produce(topic, b"x", partition=number)
+    assert producer.flush(30) == 0
+    offsets = [TopicPartition(topic, 1, 1)]
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])[group].result(30)
+    control = KafkaControl(
+        connection=broker.connection(), group=group, topics=(topic,), reset_policy="latest", lease_s=1.0,
+        replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
+    )  # fmt: skip
+    world = KafkaWorld.__new__(KafkaWorld)
+    world.broker, world.group, world.topic = broker, group, topic
+    try:
+        wanted = {Partition(topic=topic, partition=n): 0 for n in range(3)}
+        published(control, PlanIntent(target=wanted, requested=frozenset({0}), summary="one"))
+        topic_id = next(iter(plan_in_log(world).topics))
+        assert plan_in_log(world).starts == {Tp(topic_id, 0): 2, Tp(topic_id, 2): 0}
+        admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+        producer.produce(topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+        deadline = time.monotonic() + 30
+        while Tp(topic_id, 3) not in plan_in_log(world).starts:
+            assert time.monotonic() < deadline
+            control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="two"))
+        assert plan_in_log(world).starts == {Tp(topic_id, 0): 2, Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 2)])])[group].result(30)
+        control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="three"))
+        assert plan_in_log(world).starts == {Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
+    finally:
+        control.close()
+
+
+def published(control: KafkaControl, intent: PlanIntent) -> None:
+    """Publish the first plan of a group that has committed before: the heartbeat log may have to be observed first (rule 12)."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            control.publish(intent)
+        except TransientError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return
+
+
+def test_the_topics_are_made_as_the_protocol_needs_them(world: KafkaWorld) -> None:
+    admin = AdminClient(world.broker.connection())
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC)]
+    control, beats = (
+        {k: v.value for k, v in f.result(30).items()} for _, f in sorted(admin.describe_configs(resources).items(), key=name)
+    )
+    assert (control["cleanup.policy"], control["message.timestamp.type"]) == ("compact", "LogAppendTime")
+    assert (beats["cleanup.policy"], beats["message.timestamp.type"]) == ("delete", "LogAppendTime")
+    assert int(beats["retention.ms"]) >= 4000 * world.lease_s
+    assert control["unclean.leader.election.enable"] == "false"
+
+
+def name(item: tuple[ConfigResource, object]) -> str:
+    return str(item[0].name)
+
+
+def test_a_lease_too_long_for_the_kept_heartbeats_is_refused_with_the_command_that_helps(world: KafkaWorld) -> None:
+    admin = AdminClient(world.broker.connection())
+    with pytest.raises(SettingsError, match=r"retention.ms must be .*kafka-configs.sh --alter .*__autoscaler_heartbeats"):
+        ensure_control_topics(admin, lease_s=3600.0, replication_factor=None)
+
+
+def test_an_unknown_topic_is_named(broker: Broker, group: str) -> None:
+    with pytest.raises(SettingsError, match="'no-such-topic' does not exist"):
+        KafkaControl(
+            connection=broker.connection(), group=group, topics=("no-such-topic",), reset_policy="earliest", lease_s=3.0,
+            replication_factor=None, slot_of=lambda _: None, clock=SystemClock(),
+        )  # fmt: skip
+
+
+def test_the_probe_tells_every_missing_topic_and_an_unreachable_broker(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    assert probe(broker.connection(), (topic,))[topic].partitions == 3
+    with pytest.raises(SettingsError) as missing:
+        probe(broker.connection(), (topic, "one", "two"))
+    assert len(missing.value.problems) == 2
+    with pytest.raises(TransientError, match=r"no broker answers at 127.0.0.1:1\b"):
+        probe({"bootstrap.servers": "127.0.0.1:1"}, (topic,), timeout_s=1.0)
+
+
+def test_a_setting_that_the_client_does_not_know_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"no.such.setting"):
+        probe({"bootstrap.servers": "127.0.0.1:1", "no.such.setting": "x"}, ("t",))
+
+
+def test_a_missing_permission_is_a_matter_of_settings(secure_broker: Broker, group: str) -> None:
+    with pytest.raises(SettingsError, match="give this user the permission"):
+        KafkaControl(
+            connection=secure_broker.connection("limited"), group=group, topics=("t",), reset_policy="earliest", lease_s=3.0,
+            replication_factor=None, slot_of=lambda _: None, clock=SystemClock(),
+        )  # fmt: skip

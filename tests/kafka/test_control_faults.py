@@ -1,0 +1,119 @@
+"""The control log through outages: a broker that goes away, topics that are made anew."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import TransientError
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+from autoscaler.ports import PlanIntent
+from tests.conftest import create_topic
+from tests.contracts.publishers import PATIENCE_S, KafkaWorld, partitions
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def world(own_broker: Broker, group: str) -> Iterator[KafkaWorld]:
+    made = KafkaWorld(own_broker, create_topic(own_broker, "orders", 4), group, lease_s=20.0)
+    yield made
+    made.close()
+
+
+def intent(world: KafkaWorld, *slots: int) -> PlanIntent:
+    return PlanIntent(target=dict(zip(partitions(world), slots, strict=True)), requested=frozenset(slots), summary=str(slots))
+
+
+def eventually_publish(world: KafkaWorld, wanted: PlanIntent) -> int:
+    """Observe and publish as the controller does, until a plan stands."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            world.publisher.observe()
+            return world.publisher.publish(wanted)
+        except TransientError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_a_broker_away_for_ten_seconds_is_a_passing_failure_and_nothing_is_lost(world: KafkaWorld, own_broker: Broker) -> None:
+    for slot in (0, 1):
+        world.start(slot)
+    world.publisher.publish(intent(world, 0, 0, 1, 1))
+    before = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    own_broker.stop()
+    stopped = time.monotonic()
+    failures = []
+    while time.monotonic() - stopped < 10:
+        with pytest.raises(TransientError) as failure:
+            world.publisher.publish(intent(world, 1, 1, 1, 1))
+        failures.append(str(failure.value))
+    assert failures
+    own_broker.start()
+    epoch = eventually_publish(world, intent(world, 1, 0, 1, 0))
+    assert epoch > before.epoch
+    state = world.until(lambda s: not s.pending and s.owner == dict(zip(partitions(world), (1, 0, 1, 0), strict=True)))
+    assert {w.uuid for w in state.workers} == {w.uuid for w in before.workers}
+
+
+def test_a_broker_killed_while_plans_are_published_leaves_one_truth(world: KafkaWorld, own_broker: Broker) -> None:
+    for slot in (0, 1):
+        world.start(slot)
+    told = 0
+    for turn in range(3):
+        told = eventually_publish(world, intent(world, *(turn % 2,) * 4))
+        own_broker.kill()
+        with pytest.raises(TransientError):
+            world.publisher.publish(intent(world, *((turn + 1) % 2,) * 4))
+        own_broker.start()
+    assert eventually_publish(world, intent(world, 0, 0, 1, 1)) >= told + 1
+    state = world.until(lambda s: not s.pending and s.owner == dict(zip(partitions(world), (0, 0, 1, 1), strict=True)))
+    world.publisher.close()
+    world.publisher = world.control()
+    again = world.publisher.observe()
+    assert (again.epoch, again.owner) == (state.epoch, state.owner)
+
+
+def test_a_control_topic_made_anew_begins_with_a_plan_that_waits_for_everybody(world: KafkaWorld, own_broker: Broker) -> None:
+    world.start(0)
+    world.publisher.publish(intent(world, 0, 0, 0, 0))
+    before = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    AdminClient(own_broker.connection()).delete_topics([CONTROL_TOPIC])[CONTROL_TOPIC].result(30)
+    assert eventually_publish_anew(world, before.epoch) == 1
+    state = world.publisher.observe()
+    assert [w.uuid for w in state.workers] == [before.workers[0].uuid]
+    assert set(state.owner.values()) == {0}
+    plan = world.publisher._state.plan
+    assert plan is not None
+    assert plan.waits == {}, "its only worker is the planned owner itself"
+
+
+def eventually_publish_anew(world: KafkaWorld, old: int) -> int:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        epoch = eventually_publish(world, intent(world, 0, 0, 0, 0))
+        if epoch <= old:
+            return epoch
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_with_both_topics_lost_a_group_that_has_committed_is_observed_first(world: KafkaWorld, own_broker: Broker) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition  # noqa: PLC0415  needed once
+
+    admin = AdminClient(own_broker.connection())
+    offsets = [TopicPartition(world.topic, 0, 0)]
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(world.group, offsets)])[world.group].result(30)
+    world.publisher.close()
+    for name, future in admin.delete_topics([CONTROL_TOPIC, HEARTBEAT_TOPIC]).items():
+        assert future.result(30) is None, name
+    world.lease_s = 2.0
+    world.publisher = world.control()
+    began = time.monotonic()
+    with pytest.raises(TransientError, match="before the first plan"):
+        world.publisher.publish(intent(world, 0, 0, 0, 0))
+    eventually_publish(world, intent(world, 0, 0, 0, 0))
+    assert time.monotonic() - began >= 2.0

@@ -1,0 +1,275 @@
+"""Workers as real processes: adoption, crashes at the worst moment, zombies, back-off, drains that take too long."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.errors import PermanentError, TransientError
+from autoscaler.settings import ProcessWorkers
+from autoscaler.testing import FakeClock
+from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """Return a pool's directory; whatever still runs from it at the end is killed."""
+    place = tmp_path / "workers"
+    yield place
+    pool = process_pool(place)
+    pool.stop_all(0.0)
+    left = pool.observe().running
+    pool.close()
+    assert left == {}
+
+
+def test_a_worker_knows_its_name_its_instance_and_what_it_was_given(directory: Path) -> None:
+    script = "import json, os, sys; print(json.dumps(dict(os.environ))); print(sys.executable, file=sys.stderr)"
+    settings = ProcessWorkers(command=("{python}", "-c", script), environment={"B": "settings", "C": "3"})
+    pool = ProcessPool(
+        group="g", settings=settings, directory=directory, environment={"A": "1", "B": "pool"}, clock=SystemClock()
+    )
+    pool.apply(slots(4), expected=NOBODY, releasable=NOBODY)
+    wait_for(lambda: 4 not in pool.observe().running)
+    (instance,) = pool.observe().ended
+    pool.close()
+    said, python = (directory / "worker-4.log").read_text(encoding="utf-8").splitlines()
+    environment = json.loads(said)
+    assert (environment["AUTOSCALER_WORKER_NAME"], environment["AUTOSCALER_INSTANCE"]) == ("g-4", instance)
+    assert (environment["A"], environment["B"], environment["C"]) == ("1", "settings", "3")
+    assert python == sys.executable
+
+
+def test_logs_of_several_lives_are_appended(directory: Path) -> None:
+    pool = process_pool(directory, "{python}", "-c", "print('a life')")
+
+    def lives() -> int:
+        pool.apply(slots(0), expected=frozenset(pool.observe().running), releasable=NOBODY)
+        log = directory / "worker-0.log"
+        return log.read_text(encoding="utf-8").count("a life") if log.exists() else 0
+
+    wait_for(lambda: lives() >= 2)
+    pool.close()
+
+
+def test_a_restarted_pool_adopts_what_runs_and_starts_nothing_twice(directory: Path) -> None:
+    first = process_pool(directory)
+    first.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
+    before = first.observe()
+    first.close()
+    second = process_pool(directory)
+    assert second.observe() == before
+    second.apply(slots(0, 1), expected=slots(0, 1), releasable=NOBODY)
+    assert second.observe() == before
+    assert [len(carrying(i)) for i in before.running.values()] == [1, 1]
+    second.close()
+
+
+def test_two_pools_never_act_at_once(directory: Path) -> None:
+    first, second = process_pool(directory), process_pool(directory)
+    first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    with pytest.raises(TransientError, match="another controller"):
+        second.apply(NOBODY, expected=slots(0), releasable=slots(0))
+    first.close()
+    assert set(second.observe().running) == {0}
+    second.close()
+
+
+@pytest.mark.parametrize("known", ["written ahead", "not started"])
+def test_a_crash_between_writing_ahead_and_noting_the_process_doubles_nothing(directory: Path, known: str) -> None:
+    first = process_pool(directory)
+    first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    instance = first.observe().running[0]
+    first.close()
+    (record,) = directory.glob("worker-0.json")
+    data = json.loads(record.read_text(encoding="utf-8"))
+    if known == "not started":
+        psutil.Process(data["pid"]).kill()
+        wait_for(lambda: not carrying(instance))
+    record.write_text(json.dumps({**data, "pid": None, "created": None}), encoding="utf-8")
+    second = process_pool(directory)
+    state = second.observe()
+    if known == "written ahead":
+        assert state.running == {0: instance}
+        assert json.loads(record.read_text(encoding="utf-8"))["pid"] == data["pid"]
+    else:
+        assert not state.running
+        assert state.ended == {instance}
+    second.close()
+
+
+def test_a_death_during_the_controllers_absence_is_told_by_its_successor(directory: Path) -> None:
+    first = process_pool(directory)
+    first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    instance = first.observe().running[0]
+    first.close()
+    (process,) = carrying(instance)
+    process.kill()
+    os.waitpid(process.pid, 0)
+    second = process_pool(directory)
+    assert second.observe().ended == {instance}
+    second.close()
+    third = process_pool(directory)
+    assert third.observe().ended == {instance}, "whoever had to be told may have crashed in between"
+    third.close()
+
+
+def test_a_process_that_took_over_the_number_is_not_the_worker(directory: Path) -> None:
+    directory.mkdir()
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        record = {"slot": 0, "instance": "ours", "pid": stranger.pid, "created": 1.0, "ended": []}
+        (directory / "worker-0.json").write_text(json.dumps(record), encoding="utf-8")
+        pool = process_pool(directory)
+        assert pool.observe().ended == {"ours"}
+        assert pool.observe().running == {}
+        pool.stop_all(0.0)
+        pool.close()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_an_adopted_worker_that_became_a_zombie_has_ended(directory: Path) -> None:
+    """Its parent lives and never waits; signals still reach a zombie, so they prove nothing."""
+    script = f"""
+import sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from tests.contracts.test_pool import process_pool, slots, NOBODY
+pool = process_pool(Path({str(directory)!r}))
+pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+pool.close()
+print("started", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"started\n"
+        pool = process_pool(directory)
+        instance = pool.observe().running[0]
+        (process,) = carrying(instance)
+        process.kill()
+        wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        os.kill(process.pid, 0)
+        state = pool.observe()
+        pool.close()
+        parent.kill()
+    assert not state.running
+    assert state.ended == {instance}
+
+
+def test_one_that_keeps_dying_is_started_ever_more_seldom_and_not_beyond_the_limit(directory: Path) -> None:
+    clock = FakeClock()
+    settings = ProcessWorkers(command=("{python}", "-c", ""), restart_backoff_s=1.0, restart_backoff_max_s=5.0)
+    pool = ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock)
+    pauses = []
+    for _ in range(5):
+        pool.apply(slots(0), expected=frozenset(pool.observe().running), releasable=NOBODY)
+        wait_for(lambda: not pool.observe().running)
+        pause_s = pool.observe().restarting[0]
+        pauses.append(pause_s)
+        clock.advance(pause_s - 0.01)
+        pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+        assert not pool.observe().running, "too early"
+        clock.advance(0.01)
+    assert pauses == pytest.approx([1.0, 2.0, 4.0, 5.0, 5.0])
+    pool.close()
+
+
+def test_half_a_minute_of_health_begins_the_pauses_anew(directory: Path) -> None:
+    clock = FakeClock()
+    settings = ProcessWorkers(command=("{python}", "-c", "import time; time.sleep(600)"), restart_backoff_s=1.0)
+    pool = ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock)
+    pauses = []
+    for lived_s in (0.0, 1.0, 31.0):
+        pool.apply(slots(0), expected=frozenset(pool.observe().running), releasable=NOBODY)
+        clock.advance(lived_s)
+        (process,) = carrying(pool.observe().running[0])
+        process.kill()
+        wait_for(lambda: not pool.observe().running)
+        pauses.append(pool.observe().restarting[0])
+        clock.advance(pauses[-1])
+    assert pauses == pytest.approx([1.0, 2.0, 1.0])
+    pool.stop_all(0.0)
+    pool.close()
+
+
+def test_one_that_does_not_end_in_time_is_killed_with_what_it_started(directory: Path) -> None:
+    script = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "while True: time.sleep(1)\n"
+    )
+    clock = FakeClock()
+    settings = ProcessWorkers(command=("{python}", "-c", script), drain_timeout_s=5.0)
+    pool = ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock)
+    pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    log = directory / "worker-0.log"
+    wait_for(lambda: log.read_text(encoding="utf-8").endswith("\n"))
+    child = psutil.Process(int(log.read_text(encoding="utf-8")))
+    pool.apply(NOBODY, expected=slots(0), releasable=slots(0))
+    clock.advance(4.9)
+    pool.apply(NOBODY, expected=slots(0), releasable=slots(0))  # told again; its time goes on
+    assert set(pool.observe().running) == {0}
+    clock.advance(0.2)
+    wait_for(lambda: not pool.observe().running)
+    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    assert not pool.observe().restarting
+    pool.close()
+
+
+def test_a_slot_asked_for_again_while_it_drains_runs_anew_at_once_when_it_has_ended(directory: Path) -> None:
+    pool = process_pool(directory)
+    pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    first = pool.observe().running[0]
+    pool.apply(NOBODY, expected=slots(0), releasable=slots(0))
+
+    def again() -> bool:
+        pool.apply(slots(0), expected=slots(0), releasable=NOBODY)
+        return pool.observe().running.get(0, first) != first
+
+    wait_for(again)
+    assert pool.observe().ended == {first}
+    pool.stop_all(5.0)
+    assert pool.observe().running == {}
+    pool.close()
+
+
+def test_a_command_that_does_not_exist_is_named(directory: Path) -> None:
+    pool = process_pool(directory, "no-such-command")
+    with pytest.raises(PermanentError, match=r"g-0 cannot be started: no-such-command.*workers.command"):
+        pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    assert pool.observe().running == {}
+    pool.close()
+
+
+def test_workers_take_signals_that_the_controller_ignores_and_are_in_a_session_of_their_own(directory: Path) -> None:
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pool = process_pool(directory, "{python}", "-c", "import time; time.sleep(600)")
+        pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+        (process,) = carrying(pool.observe().running[0])
+        assert os.getsid(process.pid) == process.pid
+        deadline = time.monotonic() + 30
+        while 0 in pool.observe().running:
+            assert time.monotonic() < deadline
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        pool.close()
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,93 @@
+"""Memberships of real groups, read in the background."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import GroupMembers, TopicPartition
+from autoscaler.testing import FakeClock
+
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def reading(broker: Broker, *groups: str) -> Iterator[KafkaGroupReader]:
+    reader = KafkaGroupReader(broker.connection(), groups, SystemClock(), 0.1)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def until(
+    reader: KafkaGroupReader,
+    group: str,
+    wanted: Callable[[GroupMembers], bool],
+    *,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> GroupMembers:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = reader.members(group)
+        if found is not None and wanted(found):
+            return found
+        assert time.monotonic() < deadline, found
+        meanwhile()
+        time.sleep(0.02)
+
+
+def test_the_members_of_a_native_group_are_told_with_what_they_hold(broker: Broker, topic: str, group: str) -> None:
+    settings = {"group.id": group, "client.id": "app", "partition.assignment.strategy": "cooperative-sticky"}
+    consumers = [Consumer({**broker.connection(), **settings}) for _ in range(2)]
+    for consumer in consumers:
+        consumer.subscribe([topic])
+    try:
+        with reading(broker, group) as reader:
+            found = until(
+                reader, group, lambda m: [len(x.assigned) for x in m.members] == [2, 2],
+                meanwhile=lambda: [c.poll(0.05) for c in consumers],
+            )  # fmt: skip
+        assert (found.state, found.kind, found.assignor) == ("STABLE", "CLASSIC", "cooperative-sticky")
+        assert {m.client_id for m in found.members} == {"app"}
+        held = {p for m in found.members for p in m.assigned}
+        assert held == {TopicPartition(topic=topic, partition=n) for n in range(4)}
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
+def test_a_group_that_does_not_exist_is_dead_and_holds_up_no_other(broker: Broker, topic: str, group: str) -> None:
+    consumer = Consumer({**broker.connection(), "group.id": group})
+    consumer.subscribe([topic])
+    try:
+        with reading(broker, "no-such-group", group) as reader:
+            until(reader, group, lambda m: len(m.members) == 1, meanwhile=lambda: consumer.poll(0.05))
+            found = until(reader, "no-such-group", lambda m: m.state == "DEAD")
+        assert found.members == ()
+        assert reader.members("never-asked-for") is None
+    finally:
+        consumer.close()
+
+
+def test_nothing_is_told_when_reads_have_failed_for_long(broker: Broker, group: str) -> None:
+    clock = FakeClock()
+    reader = KafkaGroupReader(broker.connection(), (group,), clock, 0.1)
+    try:
+        until(reader, group, lambda m: m.state == "DEAD")
+    finally:
+        reader.close()
+    assert reader.members(group) is not None
+    clock.advance(60)
+    assert reader.members(group) is None
+
+
+def test_nothing_is_told_of_a_cluster_that_does_not_answer(group: str) -> None:
+    reader = KafkaGroupReader({"bootstrap.servers": "127.0.0.1:1"}, (group,), SystemClock(), 0.1)
+    assert reader.members(group) is None
+    reader.close()
+    assert reader.members(group) is None
