@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
 from autoscaler.policy import Policy
@@ -165,10 +166,16 @@ def load(path: str | Path) -> Settings:
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
-        raise SettingsError(tuple(_problem(x["loc"], x["msg"], x["type"], x.get("input")) for x in e.errors())) from e
+        raise SettingsError(tuple(_problem(x["loc"], x["msg"], x["type"], x.get("input")) for x in _own(e.errors()))) from e
     if problems := _missing_references(settings):
         raise SettingsError(tuple(problems))
     return settings
+
+
+def _own(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Return the errors without "too few items" of a list whose items are refused one by one."""
+    deeper = {e["loc"][:depth] for e in errors for depth in range(len(e["loc"]))}
+    return [e for e in errors if e["type"] != "too_short" or e["loc"] not in deeper]
 
 
 def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> str:

@@ -1,0 +1,29 @@
+"""The page that explains the reasons, against the code that gives them."""
+
+import re
+from pathlib import Path
+
+from autoscaler.model import Reason
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| `([A-Z_]+)` \| ([a-z, ]+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROWS = ROW.findall((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
+KINDS = {name: set(kind.split(", ")) for name, kind, _, _ in ROWS}
+CORE = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "autoscaler" / "core").glob("*.py")))
+
+
+def test_every_reason_is_explained_once() -> None:
+    assert sorted(name for name, *_ in ROWS) == sorted(Reason)
+
+
+def test_every_reason_says_what_it_means_and_what_to_do() -> None:
+    assert [name for name, _, meaning, action in ROWS if len(meaning) < 20 or not action.strip()] == []
+
+
+def test_reasons_that_are_reserved_are_those_the_code_does_not_give() -> None:
+    given = {name for name in Reason if f"Reason.{name}" in CORE}
+    assert {name for name, kinds in KINDS.items() if kinds != {"reserved"}} == given
+
+
+def test_kinds_are_the_four_that_the_page_explains() -> None:
+    assert set.union(*KINDS.values()) == {"condition", "limit", "state", "reserved"}

@@ -1,0 +1,203 @@
+"""The configuration file: all of it is documented, and all that is wrong with it is said at once."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from autoscaler.errors import SettingsError
+from autoscaler.policy import Policy
+from autoscaler.settings import Settings, load
+from tests.builders import policy
+
+EVERY_SETTING = Path(__file__).resolve().parents[2] / "conf" / "autoscaler.yaml"
+MINIMAL: dict[str, object] = {
+    "cluster": {"connection": {"bootstrap.servers": "localhost:9092"}},
+    "state_dir": "/tmp/state",  # noqa: S108 -- never written to
+    "groups": [{"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}],
+}
+
+
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """Return the settings models that a type mentions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for part in get_args(annotation) for m in models_in(part)]
+
+
+def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Return every setting of a model and of the models inside, with its path."""
+    for name, info in model.model_fields.items():
+        yield path + name, info
+        for inner in models_in(info.annotation):
+            yield from fields(inner, f"{path}{name}.")
+
+
+def written(data: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Return every setting of a file with its path; lists of groups count as their first one."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield path + str(key), value
+            yield from written(value, f"{path}{key}.")
+    elif isinstance(data, list) and data and isinstance(data[0], Mapping):
+        yield from written(data[0], path)
+
+
+SETTINGS = dict(fields(Settings))
+DOCUMENTED = dict(written(yaml.safe_load(EVERY_SETTING.read_text(encoding="utf-8"))))
+
+
+def write(path: Path, data: object) -> Path:
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data), encoding="utf-8")
+    return path
+
+
+def problems(path: Path) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+    return caught.value.problems
+
+
+# --- the documented file ---------------------------------------------------------------------------------------------
+
+
+def test_the_file_documents_every_setting_and_nothing_else() -> None:
+    free = {"cluster.connection.bootstrap.servers"}  # librdkafka's names, not ours
+    assert set(DOCUMENTED) - free == set(SETTINGS)
+
+
+@pytest.mark.parametrize("path", [p for p, info in SETTINGS.items() if not info.is_required() and not models_in(info.annotation)])
+def test_the_file_shows_the_default(path: str) -> None:
+    default = SETTINGS[path].get_default(call_default_factory=True)
+    assert DOCUMENTED[path] == (list(default) if isinstance(default, tuple) else default)
+
+
+@pytest.mark.parametrize("path", sorted(SETTINGS))
+def test_the_file_says_why_and_what_is_required(path: str) -> None:
+    name = path.rsplit(".", 1)[-1]
+    lines = [x for x in EVERY_SETTING.read_text(encoding="utf-8").splitlines() if re.match(rf"^[ -]*{re.escape(name)}:", x)]
+    assert lines, name
+    section = SETTINGS[path]
+    if models_in(section.annotation) and path != "groups.workers":
+        return  # a heading
+    assert all(re.search(r"  # \S.{10,}", x) for x in lines), name
+    assert any("# required" in x for x in lines) == section.is_required(), name
+
+
+def test_the_file_can_be_loaded() -> None:
+    settings = load(EVERY_SETTING)
+    assert settings.groups[0].group == "payments"
+
+
+# --- what is wrong is said, all at once ------------------------------------------------------------------------------
+
+
+def test_the_least_one_must_write(tmp_path: Path) -> None:
+    settings = load(write(tmp_path / "c.yaml", MINIMAL))
+    assert settings.groups[0].mode == "advise", "a new group is only watched"
+    assert settings.measure.window_s == 30
+
+
+def test_everything_wrong_is_said_at_once_with_its_path(tmp_path: Path) -> None:
+    group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": -5, "target_utilisation": 1.5, "algoritm": "MWF"}
+    found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group], "measure": {"window_s": "long"}, "state_dir": ""}))
+    said = "\n".join(found)
+    for path in (
+        "groups.0.capacity_bytes_per_s",
+        "groups.0.target_utilisation",
+        "groups.0.algoritm: unknown setting",
+        "measure.window_s",
+        "state_dir",
+    ):
+        assert path in said
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no settings"),
+        ("- a list", "holds no settings"),
+        ("groups: [", "is not YAML"),
+    ],
+)
+def test_a_file_that_holds_no_settings(tmp_path: Path, text: str, said: str) -> None:
+    assert said in problems(write(tmp_path / "c.yaml", text))[0]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert "cannot be read (No such file or directory)" in problems(tmp_path / "none.yaml")[0]
+
+
+@pytest.mark.parametrize(
+    ("connection", "said"),
+    [
+        ({}, "bootstrap.servers is missing"),
+        ({"bootstrap.servers": "b:9092", "sasl.password": "hunter2"}, "must be a reference"),
+        ({"bootstrap.servers": "b:9092", "sasl.password": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
+        ({"bootstrap.servers": "b:9092", "sasl.password": "file:/not/there"}, "/not/there"),
+        ({"bootstrap.servers": "b:9092", "ssl.ca.location": "/not/there.pem"}, "/not/there.pem does not exist"),
+    ],
+)
+def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str], said: str) -> None:
+    found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "cluster": {"connection": connection}}))
+    assert said in "\n".join(found)
+    assert "hunter2" not in "\n".join(found), "a secret is never repeated"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"min_consumers": 5, "max_consumers": 4}, "min_consumers 5 is above max_consumers 4"),
+        ({"mode": "act"}, "mode act needs workers"),
+        ({"mode": "act", "assignment": "native"}, "not available for assignment native"),
+        ({"topics": ["t", "t"]}, "names a topic twice"),
+        ({"topics": []}, "topics"),
+        ({"algorithm": "KMEANS"}, "'MWF' or 'BFD', not 'KMEANS'"),
+        ({"capacity_bytes_per_s": float("inf")}, "capacity_bytes_per_s"),
+        ({"tolerance_ratio": 1.0}, "tolerance_ratio"),
+    ],
+)
+def test_groups_that_make_no_sense(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, **changes}
+    assert said in "\n".join(problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]})))
+
+
+def test_a_group_named_twice(tmp_path: Path) -> None:
+    group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
+    assert "names 'g' twice" in problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group, group]}))[0]
+
+
+# --- the policy ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "tolerance", "carried", "why"),
+    [
+        (0.8, 0.1, (80, 88, 72), "a tenth either side of what is planned"),
+        (0.95, 0.1, (95, 100, 85.5), "overload is never above the capacity itself"),
+        (1.0, 0.0, (100, 100, 100), "no tolerance: noise at the edge is the user's choice"),
+    ],
+)
+def test_what_a_consumer_may_carry(utilisation: float, tolerance: float, carried: tuple[float, float, float], why: str) -> None:
+    rules = policy(target_utilisation=utilisation, tolerance_ratio=tolerance)
+    assert (rules.usable_bytes_per_s, rules.overload_bytes_per_s, rules.calm_bytes_per_s) == pytest.approx(carried), why
+
+
+def test_the_fingerprint_follows_every_setting() -> None:
+    assert policy().fingerprint == policy().fingerprint
+    changed = {
+        policy(**{name: value}).fingerprint for name, value in (("cooldown_s", 11), ("max_consumers", 3), ("mode", "advise"))
+    }
+    assert len({policy().fingerprint, *changed}) == 4
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        policy().max_consumers = 3  # type: ignore[misc]
+    assert isinstance(policy(), Policy)
