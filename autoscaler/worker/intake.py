@@ -79,8 +79,11 @@ class Batch:
         entries = self._entries
         for index in range(self._next, len(entries)):
             message, run = entries[index]
-            run.handed = True
             if run.stopping:
+                self._hold_back(index, run)
+                continue
+            run.handed = True
+            if run.stopping:  # told between the two looks: whoever told saw it in hand, or sees it not handed out
                 self._hold_back(index, run)
                 continue
             if now() >= lease.until:
@@ -100,10 +103,13 @@ class Batch:
         return self._tokens[topic, partition]
 
     def _hold_back(self, index: int, run: Run) -> None:
-        if id(run) not in self._held_back:
-            self._held_back[id(run)] = index
-            self._untouch(index, run)
+        self._untouch(self._held_back.setdefault(id(run), index), run)
         self._next = index + 1
+
+    @property
+    def held_back(self) -> bool:
+        """Say whether records were kept from the application because their partition is being given up."""
+        return bool(self._held_back)
 
     def _untouch(self, index: int, run: Run) -> None:
         """Take back the mark of a run none of whose records has been handed out in this batch."""
@@ -203,7 +209,7 @@ class Intake:
         for run in runs:
             run.handed = False
         self._carry = [*batch.rest(), *self._carry] if processed else []
-        return any(r.stopping for r in runs)
+        return batch.held_back or any(r.stopping for r in runs)
 
     def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:
         """Keep what belongs to a run; what is left in the client's queue of partitions given up is dropped."""

@@ -1,0 +1,59 @@
+"""What a batch hands out while partitions are being given up under it."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from autoscaler.handover.records import Tp
+from autoscaler.worker.intake import Batch, Lease, Run
+
+
+@dataclass
+class Record:
+    """Stands for the client's message: the batch only passes it on."""
+
+    offset: int
+
+
+def _run(partition: int) -> Run:
+    return Run(tp=Tp("id", partition), topic="t", epoch=1, position=0, processed=0, committed=0)
+
+
+def _batch(*runs: Run) -> Batch:
+    lease = Lease(until=float("inf"))
+    return Batch([(Record(i), run) for i, run in enumerate(runs)], lease, lambda: 0.0)  # type: ignore[misc]
+
+
+def test_a_partition_given_up_before_its_first_record_is_not_in_hand() -> None:
+    kept, lost = _run(0), _run(1)
+    batch = _batch(kept, lost, lost, lost, kept)
+    seen = []
+    for record in batch:
+        lost.stopping = True
+        seen.append(record.offset)
+    assert seen == [0, 4]
+    assert not lost.handed  # so it can be released at once, not only when the batch ends
+    assert batch.held_back
+    assert [run for _, run in batch.handed_out()] == [kept, kept]
+
+
+@pytest.mark.parametrize("handed", [1, 2, 3])
+def test_a_partition_given_up_midway_stays_in_hand_until_the_batch_ends(handed: int) -> None:
+    kept, lost = _run(0), _run(1)
+    batch = _batch(lost, lost, lost, kept, lost)
+    seen = []
+    for record in batch:
+        seen.append(record.offset)
+        lost.stopping = len(seen) >= handed
+    assert lost.handed
+    assert [m.offset for m, run in batch.handed_out() if run is lost] == list(range(handed))  # a prefix, without a gap
+    assert seen == [*range(handed), 3]
+
+
+def test_a_lapse_in_the_batch_ends_it_and_leaves_the_rest() -> None:
+    run = _run(0)
+    lease = Lease(until=10.0)
+    times = iter([0.0, 1.0, 11.0, 12.0])
+    batch = Batch([(Record(i), run) for i in range(3)], lease, lambda: next(times))  # type: ignore[misc]
+    assert [m.offset for m in batch] == [0]
+    assert len(batch.rest()) == 2
