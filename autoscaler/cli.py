@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 78
+EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] in (["demo"], ["check"]):  # programs of their own, with their own options
-        return _program(args[0], args[1:])
+        try:
+            return _program(args[0], args[1:])
+        except KeyboardInterrupt:  # before the program took over the signals
+            return EXIT_INTERRUPTED
     parser = _parser()
     parsed = parser.parse_args(args)
     run: Callable[[argparse.Namespace], int] = parsed.run

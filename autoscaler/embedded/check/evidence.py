@@ -226,8 +226,7 @@ def _read_partitions(consumer: Consumer, run: Run) -> dict[int, Partition]:
         raise KafkaException(found.error)
     partitions = {}
     for number in found.partitions:
-        low, high = consumer.get_watermark_offsets(TopicPartition(run.topic, number), timeout=_READ_TIMEOUT_S)
-        partitions[number] = Partition(low, high)
+        partitions[number] = Partition(*_ends(consumer, TopicPartition(run.topic, number)))
     left = {n for n, p in partitions.items() if p.end > p.start}
     consumer.assign([TopicPartition(run.topic, n, partitions[n].start) for n in left])
     heard = time.monotonic()
@@ -241,6 +240,20 @@ def _read_partitions(consumer: Consumer, run: Run) -> dict[int, Partition]:
         for message in messages:
             _take(message, partitions, left)
     return partitions
+
+
+def _ends(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Return the first offset and the one after the last; waits while a broker that has just started looks for leaders."""
+    limit = time.monotonic() + _READ_TIMEOUT_S
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=_READ_TIMEOUT_S)
+        except KafkaException:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.1)
+        else:
+            return low, high
 
 
 def _take(message: Message, partitions: Mapping[int, Partition], left: set[int]) -> None:
