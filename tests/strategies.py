@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from autoscaler.core.history import History, Intent
@@ -19,6 +20,11 @@ from autoscaler.model import (
 from autoscaler.packing import ALGORITHMS
 from autoscaler.policy import Policy
 from tests.builders import T0, load, policy, snapshot, tp
+
+settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine
+settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search looks for new ones
+if settings.get_current_profile_name() != "search":
+    settings.load_profile("steady")
 
 algorithms = st.sampled_from(ALGORITHMS)
 selectable = st.sampled_from(["MWF", "BFD"])

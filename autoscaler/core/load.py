@@ -14,6 +14,7 @@ class GroupLoad:
     Attributes:
         rates: Bytes per second of every listed partition: measured, or carried from the last good sample, or the mean of the
             others where nothing was ever measured. Empty if nothing was measured at all.
+        measured: The same without the assumed ones: a lower bound of what flows.
         partitions: Every listed partition, ordered.
         unmeasured: Partitions without any rate.
         unknown: Partitions whose rate or lag is not fresh.
@@ -26,6 +27,7 @@ class GroupLoad:
     """
 
     rates: Mapping[TopicPartition, float]
+    measured: Mapping[TopicPartition, float]
     partitions: tuple[TopicPartition, ...]
     unmeasured: frozenset[TopicPartition]
     unknown: tuple[TopicPartition, ...]
@@ -35,11 +37,6 @@ class GroupLoad:
     lag_records: int | None
     lag_s: float | None
     furthest_behind: TopicPartition | None
-
-    @property
-    def measured(self) -> Mapping[TopicPartition, float]:
-        """Return the rates without the assumed ones: a lower bound of what flows."""
-        return {p: r for p, r in self.rates.items() if p not in self.unmeasured}
 
 
 def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
@@ -54,6 +51,7 @@ def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
     unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
     return GroupLoad(
         rates={p: measured.get(p, mean) for p in partitions} if measured else {},
+        measured=measured,
         partitions=partitions,
         unmeasured=frozenset(p for p in partitions if p not in measured),
         unknown=unknown,

@@ -70,21 +70,21 @@ def measure_size(load: GroupLoad, present: Present, policy: Policy) -> Size:
 
 def overloaded(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], limit: float) -> frozenset[int]:
     """Return the consumers above a limit that more than one partition with traffic put there: moving one would help."""
-    loads = consumer_loads(rates, owner)
-    return frozenset(
-        c
-        for c, load in loads.items()
-        if load > limit * (1 + _ROUNDING) and sum(1 for p, o in owner.items() if o == c and rates.get(p, 0.0) > 0) > 1
-    )
+    return frozenset(c for c, load in _shared(rates, owner).items() if load > limit * (1 + _ROUNDING))
 
 
 def peak_of_shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int]) -> float:
     """Return the highest load of a consumer with more than one partition with traffic; 0 if there is none."""
+    return max(_shared(rates, owner).values(), default=0.0)
+
+
+def _shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int]) -> dict[int, float]:
+    """Return the loads of the consumers with more than one partition with traffic."""
     busy: dict[int, list[float]] = {}
     for p, c in owner.items():
         if rates.get(p, 0.0) > 0:
             busy.setdefault(c, []).append(rates[p])
-    return max((math.fsum(values) for values in busy.values() if len(values) > 1), default=0.0)
+    return {c: math.fsum(values) for c, values in busy.items() if len(values) > 1}
 
 
 def imbalance(loads: Mapping[int, float]) -> float | None:

@@ -169,7 +169,7 @@ def r_score(
 
     Partitions without a previous or without a new owner cost nothing.
     """
-    moved = (loads[p] for p in sorted(owner) if p in loads and previous.get(p, owner[p]) != owner[p])
+    moved = (loads[p] for p, consumer in owner.items() if previous.get(p, consumer) != consumer and p in loads)
     return math.fsum(moved) / capacity
 
 
@@ -182,13 +182,19 @@ def check_loads(loads: Mapping[TopicPartition, float], capacity: float) -> None:
     if not (capacity > 0 and math.isfinite(capacity)):
         msg = f"capacity must be a positive number of bytes per second, not {capacity!r}"
         raise ValueError(msg)
-    for p in sorted(loads):
-        if not (loads[p] >= 0 and math.isfinite(loads[p])):
-            msg = f"rate of partition {p} must be a finite number of bytes per second that is not negative, not {loads[p]!r}"
-            raise ValueError(msg)
+    bad = [p for p, rate in loads.items() if not (rate >= 0 and math.isfinite(rate))]
+    if bad:
+        p = min(bad)
+        msg = f"rate of partition {p} must be a finite number of bytes per second that is not negative, not {loads[p]!r}"
+        raise ValueError(msg)
     if not math.isfinite(sum(loads.values())):
         msg = f"the rates of {len(loads)} partitions add up to more than can be counted"
         raise ValueError(msg)
+
+
+def _by_name(p: TopicPartition) -> tuple[str, int]:
+    """Return what partitions are ordered by; comparing the tuples is several times faster than comparing the values."""
+    return p.topic, p.partition
 
 
 def assignment(
@@ -200,10 +206,10 @@ def assignment(
 ) -> Assignment:
     """Return a placement with its figures, ordered by partition."""
     return Assignment(
-        owner={p: owner[p] for p in sorted(owner)},
+        owner={p: owner[p] for p in sorted(owner, key=_by_name)},
         consumers=len(set(owner.values())),
         r_score=r_score(loads, capacity, previous, owner),
-        oversized=tuple(p for p in sorted(loads) if loads[p] > limit_of(capacity)),
+        oversized=tuple(sorted(p for p, rate in loads.items() if rate > limit_of(capacity))),
         lower_bound=lower_bound(loads.values(), capacity),
         algorithm=algorithm,
     )
@@ -233,10 +239,10 @@ def assign(
     if algorithm not in _RULES:
         msg = f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}"
         raise ValueError(msg)
-    for p in sorted(previous):
-        if previous[p] < 0:
-            msg = f"previous owner of partition {p} must be an index from 0, not {previous[p]!r}"
-            raise ValueError(msg)
+    if below := [p for p, consumer in previous.items() if consumer < 0]:
+        p = min(below)
+        msg = f"previous owner of partition {p} must be an index from 0, not {previous[p]!r}"
+        raise ValueError(msg)
     rule = _RULES[algorithm]
     place = (
         _modified(rule, loads, limit_of(capacity), previous)
