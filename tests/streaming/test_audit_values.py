@@ -1,8 +1,11 @@
 """The audit's values: summaries, rows, and the line per cycle."""
 
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +24,7 @@ from autoscaler.model import (
     Member,
     MovePartition,
     Observation,
+    PartitionLoad,
     Reason,
     RemoveWorkers,
     TopicPartition,
@@ -106,6 +110,29 @@ def test_a_row_of_loads_gives_back_exactly_what_was_measured() -> None:
     ]
     assert row["dropped_before"] == 3
     assert row["reason"] == decision.reason.value
+
+
+@pytest.mark.parametrize(("partitions_", "kilobytes"), [(16, 1.2), (1000, 76.0)])
+def test_a_cycle_adds_to_the_file_of_loads_what_the_page_says(tmp_path: Path, partitions_: int, kilobytes: float) -> None:
+    def measured(number: int, draw: random.Random) -> PartitionLoad:
+        rate, end = number * draw.uniform(97, 103), 1_000_000 + draw.randrange(10_000)
+        return b.load(
+            b.tp(number), rate, records_per_s=rate / 200, lag_records=draw.randrange(300), lag_bytes=draw.random() * 1e5,
+            lag_s=draw.random(), committed=end - draw.randrange(300), log_end=end, age_s=draw.random(),
+            window_s=29 + draw.random(),
+        )  # fmt: skip
+
+    def size(count: int) -> int:
+        draw, told = random.Random(1), []
+        for n in range(count):
+            decision, snapshot, _ = cases.calm(cases.T0 + n)
+            loads = tuple(measured(p, draw) for p in range(partitions_))
+            owner = {x.partition: x.partition.partition % 10 for x in loads}
+            told.append(Cycle(decision=decision, snapshot=replace(snapshot, loads=loads), outcomes=(), handovers=(), owner=owner))
+        pq.write_table(rows.loads(told, [0] * count), tmp_path / "loads.parquet", compression="snappy")
+        return (tmp_path / "loads.parquet").stat().st_size
+
+    assert (size(25) - size(5)) / 20 / 1000 == pytest.approx(kilobytes, rel=0.25)
 
 
 def test_a_decisions_row_names_members_and_both_assignments() -> None:
