@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPart
 
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
 from autoscaler.handover.worker_state import Totals
-from autoscaler.worker.clock import Elapsed, wall
+from autoscaler.worker.clock import SLEWED, Elapsed, coarse, wall
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
 _SLICE_S = 0.01  # one wait of the client, which nobody else can use meanwhile
@@ -60,10 +60,11 @@ class Batch:
     partitions that are being given up are left to their next owner.
     """
 
-    def __init__(self, entries: list[tuple[Message, Run]], lease: Lease, now: Elapsed) -> None:
+    def __init__(self, entries: list[tuple[Message, Run]], lease: Lease, now: Elapsed, rough: Elapsed = coarse) -> None:
         self._entries = entries
         self._lease = lease
         self._now = now
+        self._rough = rough
         self._next = 0
         self._held_back: dict[int, int] = {}  # id of a run that stopped inside this batch -> index of its first record held back
         self._tokens: dict[tuple[str | None, int | None], int] = {}
@@ -75,8 +76,12 @@ class Batch:
 
     def __iter__(self) -> Iterator[Message]:
         """Hand out record after record as long as the lease is valid."""
-        lease, now = self._lease, self._now
-        entries = self._entries
+        lease, now, entries = self._lease, self._now, self._entries
+        rough, until, look_at = (
+            self._rough,
+            None,
+            0.0,
+        )  # one cheap clock per record; the exact one when it says so, or the lease was written anew
         for index in range(self._next, len(entries)):
             message, run = entries[index]
             if run.stopping:
@@ -84,11 +89,14 @@ class Batch:
                 continue
             run.handed = True
             if run.stopping:  # told between the two looks: whoever told saw it in hand, or sees it not handed out
-                self._hold_back(index, run)
+                self._hold_back(index, run)  # type: ignore[unreachable]  # by another thread
                 continue
-            if now() >= lease.until:
-                self._untouch(index, run)
-                return
+            if until is not lease.until or rough() >= look_at:
+                until = lease.until
+                if (left := until - now()) <= 0:
+                    self._untouch(index, run)
+                    return
+                look_at = rough() + left * SLEWED
             self._next = index + 1
             yield message
 
@@ -203,8 +211,8 @@ class Intake:
         got = batch.handed_out()
         if processed:
             self._count(batch, [m for m, _ in got])
-            for run, offset in {r: m.offset() or 0 for m, r in got}.items():
-                run.processed = offset + 1
+            for run, message in {r: m for m, r in got}.items():  # the last one of each run stays
+                run.processed = (message.offset() or 0) + 1
         runs = {r for _, r in got}
         for run in runs:
             run.handed = False
@@ -213,9 +221,14 @@ class Intake:
 
     def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:
         """Keep what belongs to a run; what is left in the client's queue of partitions given up is dropped."""
-        runs, entries = self.runs, []
+        entries: list[tuple[Message, Run]] = []
+        where: tuple[str | None, int | None] = (None, None)
+        run: Run | None = None
         for message in messages:
-            run = runs.get((message.topic(), message.partition()))
+            topic, partition = message.topic(), message.partition()
+            if partition != where[1] or topic != where[0]:  # the client hands over records of one partition in a row
+                where = (topic, partition)
+                run = self.runs.get(where)
             if run is None:
                 continue
             if (error := message.error()) is not None:

@@ -12,7 +12,10 @@ from autoscaler.worker.intake import Batch, Lease, Run
 class Record:
     """Stands for the client's message: the batch only passes it on."""
 
-    offset: int
+    number: int
+
+    def offset(self) -> int:
+        return self.number
 
 
 def _run(partition: int) -> Run:
@@ -30,7 +33,7 @@ def test_a_partition_given_up_before_its_first_record_is_not_in_hand() -> None:
     seen = []
     for record in batch:
         lost.stopping = True
-        seen.append(record.offset)
+        seen.append(record.offset())
     assert seen == [0, 4]
     assert not lost.handed  # so it can be released at once, not only when the batch ends
     assert batch.held_back
@@ -43,17 +46,21 @@ def test_a_partition_given_up_midway_stays_in_hand_until_the_batch_ends(handed: 
     batch = _batch(lost, lost, lost, kept, lost)
     seen = []
     for record in batch:
-        seen.append(record.offset)
+        seen.append(record.offset())
         lost.stopping = len(seen) >= handed
     assert lost.handed
-    assert [m.offset for m, run in batch.handed_out() if run is lost] == list(range(handed))  # a prefix, without a gap
+    assert [m.offset() for m, run in batch.handed_out() if run is lost] == list(range(handed))  # a prefix, without a gap
     assert seen == [*range(handed), 3]
 
 
 def test_a_lapse_in_the_batch_ends_it_and_leaves_the_rest() -> None:
     run = _run(0)
     lease = Lease(until=10.0)
-    times = iter([0.0, 1.0, 11.0, 12.0])
-    batch = Batch([(Record(i), run) for i in range(3)], lease, lambda: next(times))  # type: ignore[misc]
-    assert [m.offset for m in batch] == [0]
+    clock = [1.0]
+    batch = Batch([(Record(i), run) for i in range(4)], lease, lambda: clock[0], lambda: clock[0])  # type: ignore[misc]
+    seen = []
+    for record, now in zip(batch, [9.5, 11.0, 12.0], strict=False):
+        seen.append(record.offset())
+        clock[0] = now
+    assert seen == [0, 1]
     assert len(batch.rest()) == 2
