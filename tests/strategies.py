@@ -28,7 +28,7 @@ if settings.get_current_profile_name() != "search":
 
 algorithms = st.sampled_from(ALGORITHMS)
 selectable = st.sampled_from(["MWF", "BFD"])
-rate_values = st.one_of(st.just(0.0), st.floats(0, 300), st.integers(0, 30).map(lambda i: i * 10.0), st.floats(0, 1e12))
+rate_values = st.one_of(st.just(0.0), st.floats(0.001, 300), st.integers(0, 30).map(lambda i: i * 10.0), st.floats(0.001, 1e12))
 
 
 @st.composite
