@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
 from autoscaler.adapters.kafka_log import Gap, LogReader
@@ -83,6 +83,7 @@ class KafkaControl:
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
         self._producer: Any = None
+        self._offsets: Any = None
         self._state = ControllerState(group, "", lease_s)
         self._latencies = Latencies()
         self._ended: frozenset[str] = frozenset()
@@ -144,6 +145,9 @@ class KafkaControl:
         if self._log is not None:
             self._log.close()
             self._log = None
+        if self._offsets is not None:
+            self._offsets.close()
+            self._offsets = None
         self._drop_producer()
 
     # --- start, and starting again ---
@@ -353,19 +357,21 @@ class KafkaControl:
         asked = sorted(partitions - self._committed)
         if not asked:
             return {}
-        by_name = {(names[tp.topic_id], tp.partition): tp for tp in asked}
-        request = ConsumerGroupTopicPartitions(self._group, [TopicPartition(t, p) for t, p in by_name])
-        with translated(f"read committed offsets of group {self._group}"):
-            future = self._admin.list_consumer_group_offsets([request], request_timeout=_CALL_S)[self._group]
-            found = future.result(_CALL_S + 1)
-        for tp in found.topic_partitions:
-            if tp.error is not None:
-                raise TransientError(f"read committed offsets of group {self._group}: {tp.error.name()}")
-        self._committed |= {by_name[tp.topic, tp.partition] for tp in found.topic_partitions if tp.offset >= 0}
+        self._committed |= retried(partial(self._committed_of, asked, names), for_s=_CALL_S)
         plan = self._state.plan
         new = [tp for tp in asked if tp not in self._committed and (plan is None or tp not in plan.starts)]
         carried = {tp: plan.starts[tp] for tp in asked if plan is not None and tp in plan.starts and tp not in self._committed}
         return carried | retried(partial(self._resolve_starts, new, names, plan), for_s=_CALL_S)
+
+    def _committed_of(self, tps: Sequence[Tp], names: Mapping[str, str]) -> set[Tp]:
+        by_name = {(names[tp.topic_id], tp.partition): tp for tp in tps}
+        if self._offsets is None:  # a consumer that never joins; the admin client's call crashes when the coordinator is loading
+            self._offsets = client(Consumer, self._connection, {"group.id": self._group, "enable.auto.commit": False})
+        with translated(f"read committed offsets of group {self._group}"):
+            found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=_CALL_S)
+        if failed := [tp for tp in found if tp.error is not None]:
+            raise TransientError(f"read committed offsets of group {self._group}: {failed[0].error.name()}")
+        return {by_name[tp.topic, tp.partition] for tp in found if tp.offset >= 0}
 
     def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
         latest = plan is None and self._reset_policy == "latest"
