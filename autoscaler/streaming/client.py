@@ -100,12 +100,17 @@ class Client:
             raise TransientError(msg) from e
 
     @property
+    def inner(self) -> bool:
+        """Return whether kafka-python's inner parts are where ``ask`` looks for them."""
+        manager = getattr(self._admin, "_manager", None)
+        return hasattr(manager, "send") and hasattr(manager, "run") and hasattr(manager, "broker_version_data")
+
+    @property
     def fast(self) -> bool:
         """Return whether the numpy codec can be used: kafka-python's inner parts and the broker's versions are as it needs."""
-        try:
-            served = self._admin._manager.broker_version_data.api_versions  # noqa: SLF001  the documented reason for the pin
-        except AttributeError:
+        if not self.inner:
             return False
+        served = self._admin._manager.broker_version_data.api_versions  # noqa: SLF001  the reason for the exact pin
         return all(key in served and served[key][0] <= version <= served[key][1] for key, version in codec.REQUIRED)
 
     def ask(self, requests: Sequence[tuple[Any, int | None]], deadline: float) -> list[Any]:
@@ -127,9 +132,22 @@ class Client:
         self.broken = any(isinstance(answer, BaseException) for answer in out)
         return out
 
-    def close(self) -> None:
+    def described(self, topics: Sequence[str]) -> tuple[dict[int, str], list[dict[str, Any]]]:
+        """Return brokers and topics by kafka-python's public calls."""
+        return codec.described(self._admin, topics)
+
+    def plainly(self, node: int, wanted: Mapping[str, codec.Ints], groups: Mapping[str, Mapping[str, codec.Ints]]) -> codec.Plain:
+        """Return the same questions by kafka-python's public calls."""
+        return codec.plainly(self._admin, node, wanted, groups)
+
+    def drop(self) -> None:
         """Close in the background: closing waits for a broker that may be away."""
-        threading.Thread(target=_quietly, args=(self._admin.close,), daemon=True).start()
+        threading.Thread(target=self.close, daemon=True).start()
+
+    def close(self) -> None:
+        """Close; a client left open would go on connecting to a broker that is gone."""
+        with contextlib.suppress(Exception):
+            self._admin.close()
 
 
 class Clients:
@@ -180,6 +198,15 @@ class Clients:
 
         return answer
 
+    def close(self) -> None:
+        """Close every client and wait for it; what is still being asked fails."""
+        with self._lock:
+            clients = list(self._clients.values())
+            self._clients.clear()
+        for client in clients:
+            client.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
     def _failed(self, key: object, error: Exception) -> TransientError:
         why = named(error)
         self._drop(key)
@@ -193,7 +220,7 @@ class Clients:
         with self._lock:
             client = self._clients.pop(key, None)
         if client is not None:
-            client.close()
+            client.drop()
 
 
 def named(error: BaseException | int) -> str:
@@ -223,11 +250,6 @@ def _reachable(servers: Sequence[str], deadline: float) -> None:
             error = e
     msg = f"no broker answers at {', '.join(servers)}: {error}"
     raise TransientError(msg)
-
-
-def _quietly(close: Callable[[], object]) -> None:
-    with contextlib.suppress(Exception):
-        close()
 
 
 def _raise(error: Exception) -> Any:

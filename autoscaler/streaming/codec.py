@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from kafka import KafkaAdminClient
+from kafka import IsolationLevel, KafkaAdminClient, TopicPartition
+from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
@@ -27,6 +28,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _LIST_OFFSETS, _OFFSET_FETCH, _DESCRIBE_LOG_DIRS = (2, 5), (9, 8), (35, 3)  # (API key, version)
 REQUIRED = (_LIST_OFFSETS, _OFFSET_FETCH, _DESCRIBE_LOG_DIRS)
 
+_CLUSTER_AUTHORIZATION_FAILED = 31
 _ASKED = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")])
 _OFFSET = np.dtype([("partition", ">i4"), ("error", ">i2"), ("timestamp", ">i8"), ("offset", ">i8"), ("epoch", ">i4")])
 _SIZE = np.dtype([("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("future", "?"), ("tags", "u1")])
@@ -284,3 +286,78 @@ def _committed(cursor: _Cursor, count: int) -> Array:
         out[i] = (partition, offset, cursor.number(">h"))
         cursor.tags()
     return out
+
+
+def described(admin: KafkaAdminClient, topics: Sequence[str]) -> tuple[dict[int, str], list[dict[str, Any]]]:
+    """Return ``host:port`` by broker id, and these topics' metadata, by public calls."""
+    brokers = {b["broker_id"]: f"{b['host']}:{b['port']}" for b in admin.describe_cluster()["brokers"]}
+    return brokers, list(admin.describe_topics(list(topics)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The questions of one share, to be asked one after the other."""
+
+    offsets: Callable[[OffsetSpec, IsolationLevel], dict[str, Array]]
+    sizes: Callable[[], LogDirs]
+    commits: Callable[[], dict[str, Committed]]
+
+    def answers(self, *, leads: bool, stable: bool, coordinates: bool) -> list[Any]:
+        """Return answers, or exceptions, in the order in which the fast requests are asked."""
+        asked: list[Callable[[], Any]] = []
+        if leads:
+            asked += [
+                lambda: self.offsets(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+                lambda: self.offsets(OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
+                self.sizes,
+            ]
+            asked += [lambda: self.offsets(OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)] if stable else []
+        asked += [self.commits] if coordinates else []
+        return [_attempt(ask) for ask in asked]
+
+
+def plainly(admin: KafkaAdminClient, node: int, wanted: Mapping[str, Ints], groups: Mapping[str, Mapping[str, Ints]]) -> Plain:
+    """Ask the same questions with kafka-python's public calls: slower, and an error of one partition is an error of all.
+
+    For brokers older than the layouts above, or a kafka-python whose inner parts have changed.
+    """
+    specs = {at: TopicPartition(*at) for at in _each(wanted)}
+
+    def offsets(spec: OffsetSpec, isolation: IsolationLevel) -> dict[str, Array]:
+        found = admin.list_partition_offsets(dict.fromkeys(specs.values(), spec), isolation)
+        return {
+            t: np.array([(p, 0, -1, found[specs[t, p]].offset, -1) for p in ps.tolist()], _OFFSET) for t, ps in wanted.items()
+        }
+
+    def sizes() -> LogDirs:
+        (found,) = admin.describe_log_dirs({t: p.tolist() for t, p in wanted.items()}, [node])
+        per_topic: dict[str, list[Array]] = {}
+        for directory in found["log_dirs"]:
+            for t in directory["topics"]:
+                parts = [(p["partition_index"], p["partition_size"], 0, p["is_future_key"], 0) for p in t["partitions"]]
+                per_topic.setdefault(t["name"], []).append(np.array(parts, _SIZE))
+        denied = 0 if found["log_dirs"] else _CLUSTER_AUTHORIZATION_FAILED  # older answers say it by saying nothing
+        return LogDirs(denied, {t: tuple(a) for t, a in per_topic.items()})
+
+    def commits() -> dict[str, Committed]:
+        out = {}
+        for group, topics in groups.items():
+            asked = {at: TopicPartition(*at) for at in _each(topics)}
+            found = admin.list_group_offsets({group: list(asked.values())})[group]
+            out[group] = Committed(
+                0, {t: np.array([(p, found[asked[t, p]].offset, 0) for p in ps.tolist()], _COMMITTED) for t, ps in topics.items()}
+            )
+        return out
+
+    return Plain(offsets, sizes, commits)
+
+
+def _attempt(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (KafkaError, KeyError) as e:
+        return e
+
+
+def _each(wanted: Mapping[str, Ints]) -> list[tuple[str, int]]:
+    return [(t, p) for t, ps in wanted.items() for p in ps.tolist()]

@@ -77,6 +77,9 @@ class Discovery:
     def stop(self) -> None:
         """Look no more."""
         self._stop.set()
+        if self._thread is not None:
+            self._thread.join(2 * self._timeout_s)
+        self._clients.close()
 
     def _keep(self) -> None:
         while not self._stop.is_set():
@@ -98,17 +101,15 @@ class Discovery:
         return led and not self._latest.missing and len(self._latest.coordinators) == len(set(self._groups))
 
     def _look(self, client: Client, deadline: float) -> Picture:
+        if not client.inner:
+            brokers, described = client.described(self._topics)
+            anyone = min(brokers, default=NO_LEADER)  # the public call finds the coordinator itself
+            return _picture(brokers, described, dict.fromkeys(self._groups, anyone))
         (metadata,) = client.ask([(codec.metadata(self._topics), None)], deadline)
         if isinstance(metadata, Exception):
             raise TransientError(named(metadata)) from metadata
-        topics, missing = {}, {}
-        for found in metadata.topics:
-            if found.error_code or not found.partitions:
-                missing[found.name] = _why_missing(found.name, found.error_code)
-            else:
-                topics[found.name] = _topic(found)
         brokers = {b.node_id: f"{b.host}:{b.port}" for b in metadata.brokers}
-        return Picture(brokers, topics, missing, self._coordinators(client, deadline), None)
+        return _picture(brokers, metadata.to_dict()["topics"], self._coordinators(client, deadline))
 
     def _coordinators(self, client: Client, deadline: float) -> dict[str, int]:
         (found,) = client.ask([(codec.coordinators(self._groups), None)], deadline)
@@ -117,15 +118,25 @@ class Discovery:
         return {c.key: c.node_id for c in found.coordinators if not c.error_code}
 
 
-def topic_id(value: uuid.UUID | None) -> str:
+def topic_id(value: uuid.UUID | str | None) -> str:
     """Return a topic id as Kafka's own tools print it: url-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode() if value is not None else ""
+    return base64.urlsafe_b64encode(uuid.UUID(str(value)).bytes).rstrip(b"=").decode() if value else ""
 
 
-def _topic(found: Any) -> Topic:
-    led = sorted((p.partition_index, NO_LEADER if p.leader_id is None else p.leader_id) for p in found.partitions)
+def _picture(brokers: Mapping[int, str], described: Sequence[Mapping[str, Any]], coordinators: Mapping[str, int]) -> Picture:
+    topics, missing = {}, {}
+    for found in described:
+        if found["error_code"] or not found["partitions"]:
+            missing[found["name"]] = _why_missing(found["name"], found["error_code"])
+        else:
+            topics[found["name"]] = _topic(found)
+    return Picture(brokers, topics, missing, coordinators, None)
+
+
+def _topic(found: Mapping[str, Any]) -> Topic:
+    led = sorted((p["partition_index"], p["leader_id"]) for p in found["partitions"])
     columns = np.array(led, np.int32).reshape(-1, 2)
-    return Topic(topic_id(found.topic_id), columns[:, 0].copy(), columns[:, 1].copy())
+    return Topic(topic_id(found.get("topic_id")), columns[:, 0].copy(), columns[:, 1].copy())
 
 
 def _why_missing(topic: str, code: int) -> str:

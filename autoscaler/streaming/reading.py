@@ -67,7 +67,11 @@ def read(client: Client, share: Share, deadline: float, clock: Callable[[], floa
     if share.groups:
         asked.append((codec.committed(share.groups), share.node))
     before = clock()
-    answers = client.ask(asked, deadline)
+    if client.fast:
+        answers = client.ask(asked, deadline)
+    else:
+        plain = client.plainly(share.node, wanted, share.groups)
+        answers = plain.answers(leads=bool(wanted), stable=share.stable, coordinates=bool(share.groups))
     if answers and all(isinstance(a, BaseException) for a in answers):
         raise TransientError(named(answers[0])) from answers[0]
     sample_ts = (before + clock()) / 2

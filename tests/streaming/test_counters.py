@@ -1,7 +1,6 @@
 """The window's arithmetic: counters, rates and lag, each known trap as a test."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,10 @@ RULES = Rules(window_s=10.0, known_for_s=3.0, default_record_bytes=1000.0)
 GROUP = GroupRules(group="g", topics=("t",))
 
 
-def facts(ts: float, *, failed: bool = False, topic_id: str = "id", partitions: int = 1, **values: Any) -> Facts:
+def facts(ts: float, *, failed: bool = False, topic_id: str = "id", partitions: int = 1, **values: int | list[int]) -> Facts:
     """One read of ``partitions`` partitions of topic t, all with the same values unless lists are given."""
 
-    def column(name: str, default: float, dtype: str) -> Any:
+    def column(name: str, default: int | list[int], dtype: str) -> counters.Array:
         return np.broadcast_to(np.asarray(values.get(name, default), dtype), partitions).copy()
 
     return Facts(
@@ -49,24 +48,29 @@ class Bucket:
     def commit(self, ts: float, *offsets: int, group: str = "g") -> "Bucket":
         n = len(offsets)
         read = Commits(
-            topics=("t",), topic=np.zeros(n, "i4"), partition=np.arange(n, dtype="i4"), ts=np.full(n, ts), offset=np.array(offsets)
+            topics=("t",),
+            topic=np.zeros(n, "i4"),
+            partition=np.arange(n, dtype="i4"),
+            ts=np.full(n, ts),
+            offset=np.array(offsets),
         )
         self.state = counters.with_commits(self.state, {group: read})
         return self
 
-    def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500, **values: Any) -> "Bucket":
+    def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500) -> "Bucket":
         """Read once a second while ``per_s`` records of ``size`` bytes arrive per second."""
         end = int(self.row["end"]) if len(self.state.rows) else 0
         had = int(self.row["size"]) if len(self.state.rows) else 0
         for i in range(seconds):
             n = (i + (1 if len(self.state.rows) and i == 0 else 0)) and per_s
             end, had = end + n, had + n * size
-            self.read(facts(begin + i, end=end, size=had, **values))
+            self.read(facts(begin + i, end=end, size=had))
         return self
 
     @property
-    def row(self) -> Any:
-        return self.state.rows[0]
+    def row(self) -> np.void:
+        row: np.void = self.state.rows[0]
+        return row
 
     def lag(self, now: float, group: GroupRules = GROUP) -> Lag:
         return counters.lag(self.state, group, now, self.rules)
@@ -177,7 +181,7 @@ def test_unclean_intervals_count_records_times_the_mean(change: dict[str, int], 
     b = Bucket().steady(20, per_s=100, size=500)
     before = float(b.row["bytes"])
     values = {"end": int(b.row["end"]) + 100, "size": int(b.row["size"]) + 7_000_000} | change
-    b.read(facts(20, **values))
+    b.read(facts(20, failed=False, topic_id="id", partitions=1, **values))
     assert b.row["bytes"] - before == pytest.approx(50_000), why
     assert b.row["mean"] == pytest.approx(500), why
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +12,7 @@ from autoscaler.settings import Settings
 from autoscaler.streaming import query, schema
 
 
-def settings(place: Path, **measure: Any) -> Settings:
+def settings(place: Path, **measure: object) -> Settings:
     name = measure.pop("cluster", "kafka")
     return Settings.model_validate({
         "cluster": {"name": name, "connection": {"bootstrap.servers": "127.0.0.1:1"}},
@@ -23,17 +22,18 @@ def settings(place: Path, **measure: Any) -> Settings:
     })  # fmt: skip
 
 
-def row(**values: Any) -> dict[str, Any]:
+def row(**values: object) -> dict[str, object]:
     plain = {
         "group": "g", "topic": "t", "partition": 0, "topic_id": "id", "read_ts": 10.0, "sample_ts": 10.0, "leader": 1,
-        "bytes_per_s": 5.0, "records_per_s": 1.0, "lag_records": 3, "lag_bytes": 30.0, "lag_s": 0.5, "committed": 7, "log_start": 0,
+        "bytes_per_s": 5.0, "records_per_s": 1.0, "lag_records": 3, "lag_bytes": 30.0, "lag_s": 0.5, "committed": 7,
+        "log_start": 0,
         "log_end": 10, "size_bytes": 100, "known": True, "age_s": 0.0, "window_s": 5.0, "rate_source": "log_dirs",
         "bytes_total": 1.0, "records_total": 1.0, "error": None,
     }  # fmt: skip
     return plain | values
 
 
-def table(*rows: dict[str, Any]) -> pa.Table:
+def table(*rows: dict[str, object]) -> pa.Table:
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.LOADS])
     return pa.Table.from_pylist(list(rows), plain).cast(schema.LOADS)
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_is_claimed_once_and_recognised(tmp_path: Path) -> None:
     ("change", "says"),
     [({"cluster": "other"}, "cluster.name was 'kafka' and is 'other'"), ({"buckets": 4}, "measure.buckets was 1 and is 4")],
 )
-def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path, change: dict[str, object], says: str) -> None:
     checkpoint = tmp_path / "checkpoint"
     query.claim(checkpoint, settings(tmp_path))
     with pytest.raises(SettingsError) as e:

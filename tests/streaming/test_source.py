@@ -53,7 +53,9 @@ def test_every_partition_and_group_is_in_exactly_one_task(picture: Picture, buck
 
 
 def test_one_bucket_reads_all_brokers_in_one_task_and_several_in_one_each() -> None:
-    picture = Picture({1: "a:1", 2: "b:1"}, {"t": Topic("id", np.arange(4, dtype="i4"), np.array([1, 2, 1, 2], "i4"))}, {}, {}, None)
+    picture = Picture(
+        {1: "a:1", 2: "b:1"}, {"t": Topic("id", np.arange(4, dtype="i4"), np.array([1, 2, 1, 2], "i4"))}, {}, {}, None
+    )
     assert [[s.node for s in shard.shares] for shard in shards(plan(1, g=("t",)), picture)] == [[1, 2]]
     assert [[s.node for s in shard.shares] for shard in shards(plan(2, g=("t",)), picture)] == [[1], [2]]
 

@@ -1,0 +1,274 @@
+"""Measuring on real brokers: rates against the producer's own count, and what each fault looks like."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.model import LoadSnapshot, RateSource
+from autoscaler.streaming.client import Client
+from autoscaler.streaming.counters import GroupRules
+from tests.conftest import create_topic
+from tests.kafka.measuring import Load, Measured
+
+SIZE = 10_000  # what a record batch adds to its records is below one percent of this
+
+
+def watching(cluster: Cluster, group: str, *topics: str, user: str = "admin", window_s: float = 5.0) -> Measured:
+    return Measured(cluster.connection(user), (GroupRules(group=group, topics=topics),), window_s=window_s)
+
+
+def commit(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> None:
+    consumer = Consumer({**cluster.connection(), "group.id": group, "enable.auto.commit": False, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+    consumer.close()
+
+
+@contextmanager
+def steady(cluster: Cluster, topic: str, partitions: int, per_s: float = 200.0) -> Iterator[Load]:
+    with Load(cluster.connection(), topic, per_s=per_s, size=SIZE, partitions=partitions) as load:
+        yield load
+
+
+def compared(load: Load, snapshot: LoadSnapshot) -> tuple[float, float]:
+    """Return measured over produced bytes and records, over the same span."""
+    spans = {round(p.window_s, 3) for p in snapshot.loads}
+    assert len(spans) == 1, spans
+    span = spans.pop()
+    records = load.between(snapshot.sample_ts - span, snapshot.sample_ts)
+    measured_bytes = sum(p.bytes_per_s or 0.0 for p in snapshot.loads) * span
+    measured_records = sum(p.records_per_s or 0.0 for p in snapshot.loads) * span
+    return measured_bytes / (records * SIZE), measured_records / records
+
+
+def filled(snapshot: LoadSnapshot) -> bool:
+    return snapshot.known and all(p.window_s >= 5.0 for p in snapshot.loads)
+
+
+def test_rates_agree_with_the_producers_own_count(broker: Broker, topic: str, group: str) -> None:
+    with watching(broker, group, topic) as measured, steady(broker, topic, 4) as load:
+        snapshot = measured.until(filled)
+        by_bytes, by_records = compared(load, snapshot)
+        assert by_bytes == pytest.approx(1, abs=0.02)
+        assert by_records == pytest.approx(1, abs=0.02)
+        assert {p.rate_source for p in snapshot.loads} == {RateSource.LOG_DIRS}
+        assert {p.topic_id for p in snapshot.loads} == {described_id(broker, topic)}
+
+
+def described_id(cluster: Cluster, topic: str) -> str:
+    from confluent_kafka import TopicCollection  # noqa: PLC0415
+
+    admin = AdminClient({**cluster.connection(), "log_level": 0})
+    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id)
+
+
+def test_deleting_records_within_the_window_does_not_bend_the_rate(broker: Broker, topic: str, group: str) -> None:
+    with watching(broker, group, topic) as measured, steady(broker, topic, 4) as load:
+        before = measured.until(filled)
+        admin = AdminClient({**broker.connection(), "log_level": 0})
+        ends = [TopicPartition(topic, p.partition.partition, p.log_end or 0) for p in before.loads]
+        for future in admin.delete_records(ends).values():
+            future.result(30)
+        after = measured.until(lambda s: filled(s) and all((p.log_start or 0) > 0 for p in s.loads))
+        by_bytes, by_records = compared(load, after)
+        assert by_bytes == pytest.approx(1, abs=0.03)
+        assert by_records == pytest.approx(1, abs=0.02)
+
+
+def test_a_partition_added_is_picked_up_without_a_restart(broker: Broker, make_topic: Callable[..., str], group: str) -> None:
+    topic = make_topic(partitions=2)
+    with watching(broker, group, topic) as measured:
+        measured.until(lambda s: s.known and len(s.loads) == 2)
+        AdminClient(broker.connection()).create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        measured.until(lambda s: s.known and len(s.loads) == 3)
+
+
+def test_a_topic_deleted_and_made_anew_is_another_topic(broker: Broker, make_topic: Callable[..., str], group: str) -> None:
+    topic = make_topic(partitions=2)
+    admin = AdminClient(broker.connection())
+    with watching(broker, group, topic) as measured:
+        with steady(broker, topic, 2):
+            first = measured.until(lambda s: s.known and all((p.log_end or 0) > 20 for p in s.loads)).loads[0]
+        commit(broker, group, topic, {0: first.log_end or 0, 1: 0})
+        admin.delete_topics([topic])[topic].result(30)
+        measured.until(lambda s: s.error is not None)
+        assert "unknown topic" in (measured.one().error or "")
+        create_topic(broker, topic, 2)
+        again = measured.until(lambda s: len(s.loads) == 2 and s.loads[0].topic_id not in ("", first.topic_id))
+        assert again.loads[0].log_end == 0
+        assert again.loads[0].committed == -1 or again.loads[0].lag_records is None, "a commit beyond the end is unknown"
+
+
+def test_an_unknown_topic_is_an_error_that_names_it_and_costs_the_others_nothing(broker: Broker, topic: str, group: str) -> None:
+    with watching(broker, group, topic, "no-such-topic") as measured:
+        found = measured.until(lambda s: len(s.loads) == 4 and all(p.known for p in s.loads))
+        assert not found.known
+        assert "unknown topic no-such-topic: create it" in (found.error or "")
+
+
+def test_lag_is_what_is_not_committed(broker: Broker, topic: str, group: str, produce: Callable[..., None]) -> None:
+    produce(topic, {0: 100, 1: 50, 2: 10}, size=1000)
+    commit(broker, group, topic, {0: 40, 1: 50})
+    with watching(broker, group, topic) as measured:
+        found = measured.until(lambda s: s.known)
+        assert [p.lag_records for p in found.loads] == [60, 0, 10, 0]
+        assert [p.committed for p in found.loads] == [40, 50, -1, -1]
+        commit(broker, group, topic, {0: 1000})
+        beyond = measured.until(lambda s: s.loads[0].committed == 1000)
+        assert (beyond.loads[0].lag_records, beyond.loads[0].known, beyond.known) == (None, False, False)
+
+
+def test_commits_that_carry_metadata_of_many_lengths_are_read(broker: Broker, make_topic: Callable[..., str], group: str) -> None:
+    topic = make_topic(partitions=30)
+    consumer = Consumer({**broker.connection(), "group.id": group, "enable.auto.commit": False, "log_level": 0})
+    offsets = [TopicPartition(topic, p, 0, metadata="m" * (7 * p)) for p in range(0, 30, 2)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    with watching(broker, group, topic) as measured:
+        found = measured.until(lambda s: s.known)
+        assert [p.committed for p in found.loads] == [0 if p % 2 == 0 else -1 for p in range(30)]
+
+
+def test_without_the_fast_codec_the_plain_calls_give_the_same(
+    broker: Broker, topic: str, group: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(topic, {0: 30, 1: 20}, size=1000)
+    commit(broker, group, topic, {0: 10})
+    with watching(broker, group, topic) as measured:
+        fast = measured.until(lambda s: s.known)
+        quick = [{k: f[k] for k in ("partition", "leader", "log_start", "log_end", "size_bytes")} for f in measured.facts]
+    monkeypatch.setattr(Client, "inner", False)
+    with watching(broker, group, topic) as measured:
+        plain = measured.until(lambda s: s.known)
+        assert [{k: f[k] for k in q} for f, q in zip(measured.facts, quick, strict=True)] == quick
+    assert [(p.partition, p.topic_id, p.committed, p.lag_records) for p in plain.loads] == [
+        (p.partition, p.topic_id, p.committed, p.lag_records) for p in fast.loads
+    ]
+
+
+def test_several_groups_are_read_at_once(broker: Broker, make_topic: Callable[..., str], group: str) -> None:
+    first, second = make_topic(partitions=2), make_topic(partitions=3)
+    commit(broker, group, first, {0: 0, 1: 0})
+    groups = (
+        GroupRules(group=group, topics=(first,)),
+        GroupRules(group=f"{group}-b", topics=(first, second), read_committed=True),
+    )
+    with Measured(broker.connection(), groups) as measured:
+        limit, found = time.monotonic() + 60, measured.batch()
+        while not all(s.known for s in found.values()):
+            assert time.monotonic() < limit, found
+            time.sleep(0.2)
+            found = measured.batch()
+        assert [p.committed for p in found[group].loads] == [0, 0]
+        assert sorted(str(p.partition) for p in found[f"{group}-b"].loads) == sorted(
+            [f"{first}-0", f"{first}-1", f"{second}-0", f"{second}-1", f"{second}-2"]
+        )
+
+
+def test_a_stopped_broker_gives_rows_with_errors_never_fewer_never_zero(own_broker: Broker, group: str) -> None:
+    topic = create_topic(own_broker, "stopped", 4)
+    with watching(own_broker, group, topic) as measured:
+        with steady(own_broker, topic, 4):
+            before = measured.until(filled)
+        own_broker.stop()
+        away = measured.until(lambda s: not s.known)
+        assert [p.partition for p in away.loads] == [p.partition for p in before.loads]
+        for now, then in zip(away.loads, before.loads, strict=True):
+            assert now.bytes_per_s is not None
+            assert now.bytes_per_s > 0.5 * (then.bytes_per_s or 0.0), "the last rate is held"
+            assert now.age_s > 3.0
+            assert now.error is not None
+            assert "127.0.0.1" in now.error
+        assert all(f["log_end"] is None and f["error"] for f in measured.facts)
+        own_broker.start()
+        again = measured.until(lambda s: s.known)
+        assert [p.log_end for p in again.loads] == [p.log_end for p in away.loads]
+
+
+def test_rates_are_right_after_the_broker_was_away_longer_than_the_window(own_broker: Broker, group: str) -> None:
+    topic = create_topic(own_broker, "away", 4)
+    with watching(own_broker, group, topic, window_s=3.0) as measured, steady(own_broker, topic, 4) as load:
+        measured.until(lambda s: s.known and all(p.window_s >= 3.0 for p in s.loads))
+        own_broker.stop()
+        stopped = time.monotonic()
+        measured.until(lambda _: time.monotonic() > stopped + 5.0)
+        own_broker.start()
+        first = measured.until(lambda s: all(p.age_s < 0.5 for p in s.loads))
+        assert all((p.bytes_per_s or 0.0) > 0 for p in first.loads)
+        back = time.time()
+        found = measured.until(lambda s: s.known and s.sample_ts > back + 8 and all(p.window_s < 4.5 for p in s.loads))
+        by_bytes, by_records = compared(load, found)
+        assert by_bytes == pytest.approx(1, abs=0.03)
+        assert by_records == pytest.approx(1, abs=0.03)
+
+
+def test_each_partition_is_read_from_its_leader(three_brokers: Cluster, group: str) -> None:
+    topic = create_topic(three_brokers, f"led-{group}", 6)
+    with watching(three_brokers, group, topic) as measured, steady(three_brokers, topic, 6) as load:
+        found = measured.until(filled)
+        by_bytes, _ = compared(load, found)
+        assert by_bytes == pytest.approx(1, abs=0.03)
+        leaders = leaders_of(three_brokers, topic)
+        assert {f["partition"]: f["leader"] for f in measured.facts} == leaders
+        assert len(set(leaders.values())) == 3
+
+
+def leaders_of(cluster: Cluster, topic: str) -> dict[int, int]:
+    found = AdminClient({**cluster.connection(), "log_level": 0}).list_topics(topic, timeout=30)
+    return {p.id: p.leader for p in found.topics[topic].partitions.values()}
+
+
+def test_a_dead_broker_costs_its_own_partitions_until_others_lead_them(three_brokers: Cluster, group: str) -> None:
+    topic = create_topic(three_brokers, f"dead-{group}", 6)
+    with watching(three_brokers, group, topic) as measured:
+        measured.until(lambda s: s.known)
+        three_brokers.nodes[2].kill()
+        try:
+            hit = measured.until(lambda s: any(p.error for p in s.loads))
+            assert len(hit.loads) == 6
+            healed = measured.until(lambda s: s.known and not any(f["leader"] == 3 for f in measured.facts), within_s=90)
+            assert len(healed.loads) == 6
+        finally:
+            three_brokers.start()
+
+
+def allow(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    acl = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:limited", "*", operation, AclPermissionType.ALLOW)
+    for future in admin.create_acls([acl]).values():
+        future.result(30)
+
+
+def test_without_permission_for_log_dirs_rates_come_from_records(secure_broker: Broker, group: str) -> None:
+    topic = create_topic(secure_broker, f"limited-{group}", 2)
+    admin = AdminClient({**secure_broker.connection(), "log_level": 0})
+    allow(admin, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+    allow(admin, ResourceType.GROUP, group, AclOperation.DESCRIBE)
+    with watching(secure_broker, group, topic, user="limited") as measured, steady(secure_broker, topic, 2) as load:
+        found = measured.until(filled)
+        assert {p.rate_source for p in found.loads} == {RateSource.OFFSET_X_DEFAULT}
+        assert {f["size_bytes"] for f in measured.facts} == {None}
+        assert {f["size_error"] for f in measured.facts} == {"ClusterAuthorizationFailedError"}
+        _, by_records = compared(load, found)
+        assert by_records == pytest.approx(1, abs=0.02)
+        by_default = sum(p.bytes_per_s or 0.0 for p in found.loads) / sum(p.records_per_s or 0.0 for p in found.loads)
+        assert by_default == pytest.approx(measured.rules.default_record_bytes)
+
+
+def test_a_topic_that_may_not_be_described_is_an_error_that_says_so(secure_broker: Broker, group: str) -> None:
+    topic = create_topic(secure_broker, f"hidden-{group}", 2)
+    with watching(secure_broker, group, topic, user="limited") as measured:
+        found = measured.until(lambda s: s.error is not None and "Authorization" in s.error)
+        assert (found.known, found.loads) == (False, ())
+        assert topic in (found.error or "")

@@ -1,0 +1,100 @@
+"""The whole streaming query on a real broker: rates, several buckets, and state that outlives the query."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import SettingsError
+from autoscaler.model import LoadSnapshot
+from autoscaler.settings import Settings
+from autoscaler.streaming import query
+from tests.kafka.measuring import Load
+
+pytestmark = pytest.mark.timeout(240)
+
+Batch = tuple[int, Mapping[str, LoadSnapshot], Mapping[str, float]]
+
+
+def settings(broker: Broker, place: Path, groups: Mapping[str, tuple[str, ...]], buckets: int = 1) -> Settings:
+    return Settings.model_validate({
+        "cluster": {"connection": broker.connection()},
+        "state_dir": str(place),
+        "groups": [{"group": g, "topics": list(t), "capacity_bytes_per_s": 1e6} for g, t in groups.items()],
+        "measure": {"trigger_s": 0.5, "window_s": 5, "metadata_every_s": 0.5, "buckets": buckets},
+    })  # fmt: skip
+
+
+class Watched:
+    """Collects what the query tells, until what is wanted has been told."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def __call__(self, number: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        self.batches.append((number, snapshots, measured))
+
+    def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 120.0) -> Mapping[str, LoadSnapshot]:
+        limit, seen = time.monotonic() + within_s, 0
+        while True:
+            for _, snapshots, _ in self.batches[seen:]:
+                seen += 1
+                if holds(snapshots):
+                    return snapshots
+            assert time.monotonic() < limit, self.batches[-1:]
+            time.sleep(0.05)
+
+
+@contextmanager
+def running(spark: SparkSession, given: Settings) -> Iterator[Watched]:
+    watched = Watched()
+    stream = query.start(spark, given, watched)
+    try:
+        yield watched
+        assert stream.exception() is None
+    finally:
+        stream.stop()
+        stream.awaitTermination(30)
+
+
+def test_rates_and_state_that_outlives_the_query(
+    spark: SparkSession, broker: Broker, topic: str, group: str, tmp_path: Path
+) -> None:
+    given = settings(broker, tmp_path, {group: (topic,)})
+    with Load(broker.connection(), topic, per_s=100, size=10_000, partitions=4) as load:
+        with running(spark, given) as watched:
+            before = watched.until(lambda s: s[group].known and all(p.window_s >= 5 for p in s[group].loads))[group]
+            records = load.between(before.sample_ts - before.loads[0].window_s, before.sample_ts)
+            measured = sum(p.records_per_s or 0.0 for p in before.loads) * before.loads[0].window_s
+            assert measured == pytest.approx(records, rel=0.03)
+            assert [p.partition.partition for p in before.loads] == [0, 1, 2, 3]
+            numbers = [number for number, _, _ in watched.batches]
+            assert numbers == sorted(set(numbers))
+            assert {"collect_s", "read_s", "window_s", "snapshot_s"} <= set(watched.batches[-1][2])
+        with running(spark, given) as watched:
+            first = watched.until(lambda _: True)[group]
+            assert all((p.bytes_per_s or 0.0) > 0 for p in first.loads), "the window is still there in the first batch"
+            after = watched.until(lambda s: s[group].known)[group]
+            span = after.loads[0].window_s
+            assert sum(p.records_per_s or 0.0 for p in after.loads) * span == pytest.approx(
+                load.between(after.sample_ts - span, after.sample_ts), rel=0.05
+            )
+    with pytest.raises(SettingsError, match=r"measure\.buckets was 1 and is 3"):
+        query.start(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), Watched())
+
+
+def test_topics_in_several_buckets_reach_their_groups(
+    spark: SparkSession, broker: Broker, make_topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
+    topics = tuple(make_topic(partitions=2) for _ in range(4))
+    given = settings(broker, tmp_path, {group: topics, f"{group}-b": topics[:1], f"{group}-c": ("no-such-topic",)}, buckets=3)
+    with running(spark, given) as watched:
+        found = watched.until(lambda s: s[group].known and s[f"{group}-b"].known)
+        assert [str(p.partition) for p in found[group].loads] == sorted(f"{t}-{p}" for t in topics for p in (0, 1))
+        assert len(found[f"{group}-b"].loads) == 2
+        assert "unknown topic no-such-topic" in (found[f"{group}-c"].error or "")
+        assert not found[f"{group}-c"].known
