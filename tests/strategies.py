@@ -1,5 +1,6 @@
 """Hypothesis strategies for the pure parts: loads to place, and anything a cycle might see."""
 
+import os
 from dataclasses import replace
 
 from hypothesis import settings
@@ -22,9 +23,8 @@ from autoscaler.policy import Policy
 from tests.builders import T0, load, policy, snapshot, tp
 
 settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine
-settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search looks for new ones
-if settings.get_current_profile_name() != "search":
-    settings.load_profile("steady")
+settings.register_profile("search", deadline=None, max_examples=1000)  # HYPOTHESIS=search looks for new ones
+settings.load_profile(os.environ.get("HYPOTHESIS", "steady"))
 
 algorithms = st.sampled_from(ALGORITHMS)
 selectable = st.sampled_from(["MWF", "BFD"])
