@@ -101,7 +101,24 @@ class Leave:
     """The application is told to end: release everything."""
 
 
-Event = Elapsed | HeartbeatAcked | HeartbeatFailed | LogRead | Ready | OffsetsRead | OffsetsUnread | Drained | ReleaseLost | Leave
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReplaced:
+    """The control topic was made anew: plans come under another id from now on, and this incarnation is not in them."""
+
+
+Event = (
+    Elapsed
+    | HeartbeatAcked
+    | HeartbeatFailed
+    | LogRead
+    | Ready
+    | OffsetsRead
+    | OffsetsUnread
+    | Drained
+    | ReleaseLost
+    | Leave
+    | LogReplaced
+)
 
 
 # --- effects: what is to be done ----------------------------------------------------------------------------------------
@@ -268,6 +285,8 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
             return _settle(replace(state, answered=_without(state.answered, again)), now)
         case Leave():
             return _settle(replace(state, leaving=True, wanted={}, stalled={}, due=now), now)
+        case LogReplaced():
+            return _lapse(state, "the control topic was made anew")
         case _:
             assert_never(event)
 

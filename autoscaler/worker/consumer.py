@@ -166,10 +166,12 @@ class ManagedConsumer:
 
     def _rejoin(self, lapsed: Loop) -> None:
         """Join anew after a lapse: the application has returned everything, so the old incarnation can be said to have left."""
-        lapsed.end_lapsed()
-        lapsed.close()
-        self._intake.reset()
-        self._loop = self._place = None
+        self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
+        if self._place is not None:
+            lapsed.end_lapsed(self._place)
+            lapsed.close()
+            self._intake.reset()
+            self._loop = None
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopped.set()

@@ -2,15 +2,20 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released
 from autoscaler.worker.settings import Connection
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _log = logging.getLogger(__name__)
 _ASK_S = 5.0  # bound of one request for metadata
@@ -56,6 +61,7 @@ class ControlLog:
     Args:
         take: Called with what was read, in order.
         caught_up: Called when the present end of the log has been reached.
+        replaced: Called when the topic turns out to have been made anew.
     """
 
     def __init__(
@@ -66,11 +72,16 @@ class ControlLog:
         *,
         take: Callable[[tuple[LogEntry, ...]], None],
         caught_up: Callable[[], None],
+        replaced: Callable[[], None],
     ) -> None:
         self._group = group
         self._control_id = place.control_id
         self._take = take
         self._caught_up = caught_up
+        self._replaced = replaced
+        self._admin = AdminClient({**connection, "log_level": 0})
+        self._asked: Future[TopicDescription] | None = None
+        self._ask_at = 0.0
         self._closed = threading.Event()
         self._consumer = Consumer(
             {
@@ -103,6 +114,7 @@ class ControlLog:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._look_at_id()
             first = self._consumer.poll(_POLL_S)
             if first is None:
                 continue
@@ -111,6 +123,17 @@ class ControlLog:
                 self._take(entries)
             for error in (m.error() for m in messages):
                 self._note(error)
+
+    def _look_at_id(self) -> None:
+        """Ask for the topic's id now and then, without waiting for the answer: a reader of a topic made anew notices nothing."""
+        if self._asked is None:
+            if time.monotonic() >= self._ask_at:
+                self._ask_at = time.monotonic() + _ASK_S
+                self._asked = self._admin.describe_topics(TopicCollection([CONTROL_TOPIC]), request_timeout=_ASK_S)[CONTROL_TOPIC]
+        elif self._asked.done():
+            answer, self._asked = self._asked, None
+            if answer.exception() is None and str(answer.result().topic_id) != self._control_id:
+                self._replaced()
 
     def _note(self, error: KafkaError | None) -> None:
         if error is None:

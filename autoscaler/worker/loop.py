@@ -81,7 +81,12 @@ class Loop:
             }
         )
         self._log_reader = ControlLog(
-            settings.connection, settings.group, place, take=self._take, caught_up=lambda: self._got_ready(self._caught_up)
+            settings.connection,
+            settings.group,
+            place,
+            take=self._take,
+            caught_up=lambda: self._got_ready(self._caught_up),
+            replaced=lambda: self._step(machine.LogReplaced()),
         )
         self._threads = [
             threading.Thread(target=self._execute, name="autoscaler-work", daemon=True),
@@ -117,8 +122,13 @@ class Loop:
             self.tick()
         self._producer.flush(self._settings.lease_s)
 
-    def end_lapsed(self) -> None:
-        """Publish ``left`` for this lapsed incarnation; call it only when the application has returned everything."""
+    def end_lapsed(self, place: LogPlace | None = None) -> None:
+        """Publish ``left`` for this lapsed incarnation; call it only when the application has returned everything.
+
+        Args:
+            place: Where the control log is now, if it may have been made anew.
+        """
+        self._place = place or self._place
         self._idle.wait(self._settings.lease_s)
         self._producer.purge(in_flight=False)
         left = Left(group=self._settings.group, worker=self.me, control_id=self._place.control_id)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,6 +176,10 @@ class Publisher:
         consumer.close()
         return found if found.offset == offset else None
 
+    def has_left(self, worker: Incarnation) -> bool:
+        self.observe()
+        return worker in self.left
+
     def close(self) -> None:
         self.reader.close()
 
@@ -194,12 +199,13 @@ class Workers:
             "CONSUMER_BYTES_PER_S": "400_000",
             "PYTHONPATH": str(ROOT),
         }
+        self.python = sys.executable
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
         with (self.folder / f"{name}.err").open("ab") as err:
             self.running[name] = subprocess.Popen(
-                [sys.executable, str(ROOT / "docs/examples/consumer.py")],
+                [self.python, str(ROOT / "docs/examples/consumer.py")],
                 env={**self.environment, "AUTOSCALER_WORKER_NAME": name, "AUTOSCALER_INSTANCE": f"i-{name}"},
                 stderr=err,
             )
@@ -369,3 +375,67 @@ def test_a_worker_started_before_its_controller_waits(broker: Broker, make_topic
             control.close()
         finally:
             workers.close()
+
+
+def test_a_worker_whose_control_log_was_made_anew_joins_under_the_new_one(tmp_path: Path) -> None:
+    with Broker(heap_mb=128) as fresh:
+        workers = Workers(fresh.bootstrap, "g", "t", tmp_path)
+        admin = AdminClient({"bootstrap.servers": fresh.bootstrap})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
+        try:
+            control = Publisher(fresh.bootstrap, "g", "t")
+            workers.start("w-0")
+            first = control.incarnation("w-0")
+            control.plan({0: first})
+            control.holds(first, {0})
+            control.close()
+            admin.delete_topics([CONTROL_TOPIC])[CONTROL_TOPIC].result()
+            until("the topic is gone", lambda: CONTROL_TOPIC not in admin.list_topics().topics)
+            control = Publisher(fresh.bootstrap, "g", "t")
+            second = control.incarnation("w-0", other_than=frozenset({first}))
+            until("its successor says that it has left", lambda: control.has_left(first))
+            control.plan({0: second})
+            control.holds(second, {0})
+            control.close()
+        finally:
+            workers.close()
+
+
+def test_the_worker_library_imports_nothing_but_the_client_and_the_protocol() -> None:
+    script = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "kafka", "numpy", "pandas", "pyarrow", "pydantic", "yaml", "psutil", "rich"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import autoscaler.worker
+ours = {m for m in sys.modules if m.startswith("autoscaler.")}
+base = ("autoscaler.worker", "autoscaler.handover", "autoscaler.errors", "autoscaler.references")
+print(sorted(m for m in ours if not m.startswith(base)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_base_install_alone_consumes(
+    control: Publisher, workers: Workers, topic: str, produce: Callable[..., None], tmp_path: Path
+) -> None:
+    """A new environment with the package and its one dependency runs the example."""
+    source, python = tmp_path / "source", tmp_path / "venv" / "bin" / "python"
+    shutil.copytree(ROOT / "autoscaler", source / "autoscaler")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", str(source)], check=True)
+    listed = subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True)
+    names = {line.split("==")[0] for line in listed.stdout.split()}
+    assert names - {"pip", "setuptools"} == {"confluent-kafka", "kafka-group-autoscaler"}
+    produce(topic, {0: 20})
+    workers.environment["PYTHONPATH"] = ""
+    workers.python = str(python)
+    workers.start("w-0")
+    control.plan({0: control.incarnation("w-0")})
+    all_processed(workers, {0: 20})
