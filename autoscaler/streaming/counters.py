@@ -1,37 +1,15 @@
-"""Arithmetic of the window: monotone counters per partition, rates by one subtraction, lag in records, bytes and seconds.
+"""Arithmetic of the window: monotone counters per partition, and rates by one subtraction.
 
 Pure: numpy in, numpy out; no Spark, no clock, no I/O. ``windows.py`` keeps the state between batches. What the numbers mean
 and which faults shaped them: ``docs/architecture.md``, "How load is measured".
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from autoscaler.model import RateSource
-
-Array = npt.NDArray[Any]
-
-STATE_FORMAT = 1
-
-_COUNTERS = [("bytes", "f8"), ("records", "f8"), ("growth", "f8"), ("grown", "f8"), ("estimated", "f8"), ("guessed", "f8")]
-_NAMES = [name for name, _ in _COUNTERS]
-# One row per partition. Counters only grow: bytes and records arrived; growth and grown: bytes and records of clean intervals;
-# estimated: bytes that were records times a mean; guessed: those that were records times the configured size.
-_ROW = np.dtype([
-    ("key", "i8"), ("topic", "i4"), ("partition", "i4"), ("first", "f8"), ("seen", "f8"), ("ts", "f8"), ("error", "?"),
-    ("leader", "i4"), ("epoch", "i4"), ("start", "i8"), ("end", "i8"), ("stable", "i8"), ("size", "i8"),
-    *_COUNTERS, ("mean", "f8"), ("rejected", "i4"),
-    ("since", "f8"), *[(f"since_{n}", t) for n, t in _COUNTERS],
-    ("bytes_per_s", "f8"), ("records_per_s", "f8"), ("span", "f8"), ("source", "i1"),
-])  # fmt: skip
-SLOT = np.dtype([("key", "i8"), ("ts", "f8"), *_COUNTERS])
-_COMMIT = np.dtype([("key", "i8"), ("ts", "f8"), ("offset", "i8")])
-_SLOTS = np.dtype([("ts", "f8"), ("id", "i8")])
+from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, find, keys
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
 _NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
@@ -65,16 +43,6 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRules:
-    """What the lag of one group means."""
-
-    group: str
-    topics: tuple[str, ...]
-    earliest: bool = True
-    read_committed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One read of some partitions, as arrays of one length; -1 is unknown (``size``: the broker does not say).
 
@@ -96,38 +64,6 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
-    """Committed offsets of one group: -1 nothing committed, -2 unknown; ``topic`` indexes ``topics``."""
-
-    topics: tuple[str, ...]
-    topic: Array
-    partition: Array
-    ts: Array
-    offset: Array
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """All that one bucket remembers, except the slots of the window, which are kept apart by number.
-
-    Attributes:
-        topics: Names by index (only ever appended), and their latest ids.
-        rows: One ``_ROW`` per partition, by rising key.
-        commits: Latest commit per partition, by group.
-        marks: Times, newest first, at which ``ends`` (times x partitions, -1 unknown) holds the end offsets.
-    """
-
-    topics: tuple[str, ...] = ()
-    topic_ids: tuple[str, ...] = ()
-    rows: Array = field(default_factory=lambda: np.zeros(0, _ROW))
-    commits: Mapping[str, Array] = field(default_factory=dict)
-    slots: Array = field(default_factory=lambda: np.zeros(0, _SLOTS))
-    next_slot: int = 0
-    marks: Array = field(default_factory=lambda: np.zeros(0))
-    ends: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What one batch did to a bucket: its new state, the slot to write, the slots to drop."""
 
@@ -135,18 +71,6 @@ class Step:
     write: Array | None
     write_id: int
     drop: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
-    """One group's columns beside the state's rows ``at``: NaN and -1 are unknown (``committed`` -2: unknown)."""
-
-    at: Array
-    records: Array
-    bytes: Array
-    seconds: Array
-    committed: Array
-    known: Array
 
 
 def base_slot(state: State, facts: Facts, rules: Rules) -> int | None:
@@ -173,7 +97,7 @@ def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Ste
     renewed = _renewed(state, facts)
     state = _with_topics(state, facts)
     rows, ends = _with_partitions(state, facts)
-    at = _find(rows["key"], _keys(state.topics, facts))
+    at = find(rows["key"], keys(state.topics, facts.topics, facts.topic, facts.partition))
     rows["seen"][at] = facts.ts
     rows["error"][at[facts.failed]] = True
     good = ~facts.failed
@@ -199,28 +123,14 @@ def _renewed(state: State, facts: Facts) -> Array:
     return np.array(anew, bool)[facts.topic] if anew else np.zeros(len(facts.topic), bool)
 
 
-def _keys(topics: tuple[str, ...], facts: Facts | Commits) -> Array:
-    number = {t: i for i, t in enumerate(topics)}
-    index = np.array([number.get(t, -1) for t in facts.topics], np.int64)
-    return (index[facts.topic] << 32) | facts.partition if len(index) else np.zeros(0, np.int64)
-
-
-def _find(keys: Array, wanted: Array) -> Array:
-    """Return positions of ``wanted`` in rising ``keys``; -1 where absent."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    at = np.searchsorted(keys, wanted).clip(0, len(keys) - 1)
-    return np.where(keys[at] == wanted, at, -1)
-
-
 def _with_partitions(state: State, facts: Facts) -> tuple[Array, Array]:
     """Return copies of rows and end offsets in which every partition of ``facts`` has a place."""
-    keys = _keys(state.topics, facts)
-    new = _find(state.rows["key"], keys) < 0
+    wanted = keys(state.topics, facts.topics, facts.topic, facts.partition)
+    new = find(state.rows["key"], wanted) < 0
     if not new.any():
         return state.rows.copy(), state.ends.copy()
-    added = np.zeros(int(new.sum()), _ROW)
-    added["key"], added["topic"], added["partition"] = keys[new], keys[new] >> 32, keys[new] & 0xFFFFFFFF
+    added = np.zeros(int(new.sum()), ROW)
+    added["key"], added["topic"], added["partition"] = wanted[new], wanted[new] >> 32, wanted[new] & 0xFFFFFFFF
     added["first"], added["size"], added["end"] = facts.ts[new], -1, -1
     for name in ("ts", "mean", "since", "bytes_per_s", "records_per_s"):
         added[name] = np.nan
@@ -273,7 +183,7 @@ def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *,
         now[f"since_{name}"][begin] = now[name][begin]
     anew = first | reset
     now["since"][anew] = facts.ts[anew]
-    for name in _NAMES:
+    for name in NAMES:
         now[f"since_{name}"][anew] = now[name][anew]
     for name in ("bytes_per_s", "records_per_s"):
         now[name][reset] = np.nan
@@ -286,12 +196,12 @@ def _rate(rows: Array, at: Array, base: Array | None, rules: Rules) -> None:
     """Subtract: counters now, less counters in the base slot or at the partition's own beginning, whichever is later."""
     now = rows[at]
     then_ts = now["since"].copy()
-    then = {n: now[f"since_{n}"].copy() for n in _NAMES}
+    then = {n: now[f"since_{n}"].copy() for n in NAMES}
     if base is not None:
-        i = _find(base["key"], now["key"])
+        i = find(base["key"], now["key"])
         later = (i >= 0) & (base["ts"][i] > then_ts) if len(base) else np.zeros(len(now), bool)
         then_ts[later] = base["ts"][i[later]]
-        for n in _NAMES:
+        for n in NAMES:
             usable = later if n not in ("growth", "grown") else later & (base[n][i] >= then[n])
             then[n][usable] = base[n][i[usable]]
     span = now["ts"] - then_ts
@@ -330,10 +240,10 @@ def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step: 
     if len(slots) and newest < slots["ts"][-1] + rules.window_s / rules.slots:
         return Step(state=replace(state, slots=slots, marks=marks, ends=ends), write=None, write_id=-1, drop=drop)
     write = np.zeros(len(rows), SLOT)
-    for name in ("key", "ts", *_NAMES):
+    for name in ("key", "ts", *NAMES):
         write[name] = rows[name]
     number = state.next_slot
-    slots = np.concatenate([slots, np.array([(newest, number)], _SLOTS)])
+    slots = np.concatenate([slots, np.array([(newest, number)], SLOTS)])
     state = replace(state, slots=slots, next_slot=number + 1, marks=marks, ends=ends)
     return Step(state=state, write=write, write_id=number, drop=drop)
 
@@ -346,93 +256,3 @@ def _thinned(marks: Array, ends: Array, horizon_s: float) -> tuple[Array, Array]
         if needed and marks[0] - marks[i] <= horizon_s:
             keep.append(i)
     return marks[keep], ends[keep]
-
-
-def with_commits(state: State, commits: Mapping[str, Commits]) -> State:
-    """Return the state with each group's newly read commits; those that could not be read keep their last value and time."""
-    out = {g: c for g, c in state.commits.items() if g in commits}
-    for group, read in commits.items():
-        kept = np.full(len(state.rows), -2, np.int64)
-        ts = np.full(len(state.rows), np.nan)
-        if (old := out.get(group)) is not None:
-            i = _find(state.rows["key"], old["key"])
-            kept[i[i >= 0]], ts[i[i >= 0]] = old["offset"][i >= 0], old["ts"][i >= 0]
-        good = read.offset > -2  # noqa: PLR2004  unknown
-        i = _find(state.rows["key"], _keys(state.topics, read)[good])
-        kept[i[i >= 0]], ts[i[i >= 0]] = read.offset[good][i >= 0], read.ts[good][i >= 0]
-        entry = np.zeros(len(kept), _COMMIT)
-        entry["key"], entry["ts"], entry["offset"] = state.rows["key"], ts, kept
-        out[group] = entry[kept > -2]  # noqa: PLR2004
-    return replace(state, commits=out)
-
-
-def lag(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
-    """Return one group's lag for each partition of its topics."""
-    mine = [i for i, t in enumerate(state.topics) if t in group.topics]
-    at = np.flatnonzero(np.isin(state.rows["topic"], mine))
-    rows = state.rows[at]
-    entry = state.commits.get(group.group, np.zeros(0, _COMMIT))
-    i = _find(entry["key"], rows["key"])
-    committed = np.where(i >= 0, entry["offset"][i], -2) if len(entry) else np.full(len(rows), -2, np.int64)
-    committed_ts = np.where(i >= 0, entry["ts"][i], np.nan) if len(entry) else np.full(len(rows), np.nan)
-    end = rows["stable"] if group.read_committed else rows["end"]
-    sampled = ~np.isnan(rows["ts"])
-    position = np.where(committed >= 0, np.maximum(committed, rows["start"]), rows["start"] if group.earliest else end)
-    beyond = committed > rows["end"]
-    certain = sampled & (committed > -2) & ~beyond & (end >= 0)  # noqa: PLR2004
-    records = np.where(certain, np.maximum(0, end - position), -1)
-    mean = np.where(np.isnan(rows["mean"]), rules.default_record_bytes, rows["mean"])
-    seconds = _seconds(state, at, rows, position, records)
-    with np.errstate(invalid="ignore"):
-        fresh = (now - rows["ts"] <= rules.known_for_s) & (now - committed_ts <= rules.known_for_s)
-    return Lag(
-        at=at,
-        records=records,
-        bytes=np.where(certain, records * mean, np.nan),
-        seconds=np.where(certain, seconds, np.nan),
-        committed=committed,
-        known=fresh & certain & ~np.isnan(rows["bytes_per_s"]),
-    )
-
-
-def _seconds(state: State, at: Array, rows: Array, position: Array, records: Array) -> Array:
-    """Return how long ago the record at ``position`` arrived: between two marks, else lag over rate, else unknown."""
-    out = np.full(len(rows), np.nan)
-    newer_ts, newer_end = rows["ts"], rows["end"]
-    for k in range(len(state.marks)):
-        ts, end = np.minimum(state.marks[k], rows["ts"]), state.ends[k][at]
-        hit = np.isnan(out) & (end >= 0) & (end <= position) & (position < newer_end)
-        part = (newer_end - position) / np.maximum(newer_end - end, 1)
-        out = np.where(hit, rows["ts"] - newer_ts + part * (newer_ts - ts), out)
-        newer_ts, newer_end = np.where(end >= 0, ts, newer_ts), np.where(end >= 0, end, newer_end)
-    rate = rows["records_per_s"]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        out = np.where(np.isnan(out) & (rate > 0), records / rate, out)
-    return np.where(records == 0, 0.0, np.maximum(out, 0.0))
-
-
-def dump(state: State) -> bytes:
-    """Return a state as bytes: a line of JSON that says what follows, then the arrays."""
-    groups = list(state.commits)
-    arrays = [state.rows, state.slots, state.marks, state.ends.astype(np.int64), *(state.commits[g] for g in groups)]
-    head = {
-        "format": STATE_FORMAT, "topics": state.topics, "topic_ids": state.topic_ids, "groups": groups,
-        "next_slot": state.next_slot, "lengths": [a.nbytes for a in arrays],
-    }  # fmt: skip
-    return json.dumps(head).encode() + b"\n" + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)
-
-
-def load(data: bytes) -> State:
-    """Return the state that ``dump`` wrote."""
-    line, _, body = data.partition(b"\n")
-    head = json.loads(line)
-    types = [_ROW, _SLOTS, np.dtype("f8"), np.dtype("i8"), *(_COMMIT for _ in head["groups"])]
-    arrays, begin = [], 0
-    for dtype, length in zip(types, head["lengths"], strict=True):
-        arrays.append(np.frombuffer(body, dtype, length // dtype.itemsize, begin))
-        begin += length
-    rows, slots, marks, ends, *commits = arrays
-    return State(
-        tuple(head["topics"]), tuple(head["topic_ids"]), rows, dict(zip(head["groups"], commits, strict=True)),
-        slots, head["next_slot"], marks, ends.reshape(len(marks), len(rows)),
-    )  # fmt: skip

@@ -18,10 +18,12 @@ from autoscaler.errors import SettingsError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.references import resolve_secrets
 from autoscaler.settings import Settings
-from autoscaler.streaming import counters, schema
+from autoscaler.streaming import schema
 from autoscaler.streaming.client import translate
-from autoscaler.streaming.counters import GroupRules, Rules
+from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
+from autoscaler.streaming.state import STATE_FORMAT
 from autoscaler.streaming.windows import Window
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def claim(checkpoint: Path, settings: Settings) -> None:
         "fingerprint": settings.measure_fingerprint,
         "cluster.name": settings.cluster.name,
         "measure.buckets": settings.measure.buckets,
-        "state format": counters.STATE_FORMAT,
+        "state format": STATE_FORMAT,
     }
     file = checkpoint / _FINGERPRINT
     if not file.exists():

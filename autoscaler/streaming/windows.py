@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from autoscaler.streaming import counters, schema
-from autoscaler.streaming.counters import Commits, Facts, GroupRules, Lag, Rules, State, Step
+from autoscaler.streaming.counters import Facts, Rules, Step
+from autoscaler.streaming.lag import Commits, GroupRules, Lag, lag_of, with_commits
+from autoscaler.streaming.state import SLOT, State, dump, load
 
 
 def step(
@@ -36,11 +38,11 @@ def step(
     lost, facts = facts.filter(whole), facts.filter(pc.invert(whole)) if pc.any(whole).as_py() else facts
     read = _facts(facts)
     used = counters.base_slot(state, read, rules)
-    base = None if used is None else np.frombuffer(slot(used), counters.SLOT)
+    base = None if used is None else np.frombuffer(slot(used), SLOT)
     done = counters.advance(state, read, base, rules)
-    state = counters.with_commits(done.state, _commits(commits, groups))
+    state = with_commits(done.state, _commits(commits, groups))
     errors = _errors(state, facts)
-    tables = [_loads(state, g, counters.lag(state, g, read_ts, rules), read_ts, errors=errors, commits=commits) for g in groups]
+    tables = [_loads(state, g, lag_of(state, g, read_ts, rules), read_ts, errors=errors, commits=commits) for g in groups]
     tables += [_lost(lost, g, read_ts) for g in groups] if lost.num_rows else []
     loads = pa.concat_tables([t for t in tables if t.num_rows] or [schema.LOADS.empty_table()]).unify_dictionaries()
     return Step(state=state, write=done.write, write_id=done.write_id, drop=done.drop), loads
@@ -179,13 +181,13 @@ class Window(StatefulProcessor):
         facts = schema.unpack(read["facts"], schema.FACTS)
         commits = schema.unpack(read["commits"], schema.COMMITS)
         kept = self._state.get()
-        state = counters.load(bytes(kept[0])) if kept is not None else State()
+        state = load(bytes(kept[0])) if kept is not None else State()
         done, loads = step(state, facts, commits, self._groups, self._rules, slot=self._slot)
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
         for slot in done.drop:
             self._slots.removeKey((slot,))
-        self._state.update((counters.dump(done.state),))
+        self._state.update((dump(done.state),))
         yield pd.DataFrame({
             "bucket": [int(key[0])], "read_s": [float(read["read_s"].max())], "window_s": [time.monotonic() - began],
             "loads": [schema.pack(loads)],

@@ -9,11 +9,13 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from autoscaler.model import LoadSnapshot
-from autoscaler.streaming import counters, query, schema, windows
+from autoscaler.streaming import query, schema, windows
 from autoscaler.streaming.client import Clients
-from autoscaler.streaming.counters import GroupRules, Rules, State
+from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.discovery import Discovery
+from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import Plan, read_shard, shards
+from autoscaler.streaming.state import State, dump, load
 
 Setting = str | int | float | bool
 
@@ -50,7 +52,7 @@ class Measured:
         facts = schema.unpack([schema.pack(f) for f, _ in tables], schema.FACTS)
         commits = schema.unpack([schema.pack(c) for _, c in tables], schema.COMMITS)
         step, loads = windows.step(self.state, facts, commits, self.groups, self.rules, slot=self.slots.__getitem__)
-        self.state = counters.load(counters.dump(step.state))
+        self.state = load(dump(step.state))
         if step.write is not None:
             self.slots[step.write_id] = step.write.tobytes()
         for slot in step.drop:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from autoscaler.embedded.broker import Broker, Cluster
 from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.client import Client
-from autoscaler.streaming.counters import GroupRules
+from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
 from tests.kafka.measuring import Load, Measured
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.streaming import counters
-from autoscaler.streaming.counters import Commits, Facts, GroupRules, Lag, Rules, State
+from autoscaler.streaming.counters import Facts, Rules
+from autoscaler.streaming.lag import Commits, GroupRules, Lag, lag_of, with_commits
+from autoscaler.streaming.state import SLOT, Array, State, dump, load
 
 RULES = Rules(window_s=10.0, known_for_s=3.0, default_record_bytes=1000.0)
 GROUP = GroupRules(group="g", topics=("t",))
@@ -17,7 +19,7 @@ GROUP = GroupRules(group="g", topics=("t",))
 def facts(ts: float, *, failed: bool = False, topic_id: str = "id", partitions: int = 1, **values: int | list[int]) -> Facts:
     """One read of ``partitions`` partitions of topic t, all with the same values unless lists are given."""
 
-    def column(name: str, default: int | list[int], dtype: str) -> counters.Array:
+    def column(name: str, default: int | list[int], dtype: str) -> Array:
         return np.broadcast_to(np.asarray(values.get(name, default), dtype), partitions).copy()
 
     return Facts(
@@ -36,13 +38,13 @@ class Bucket:
 
     def read(self, given: Facts) -> "Bucket":
         used = counters.base_slot(self.state, given, self.rules)
-        base = None if used is None else np.frombuffer(self.slots[used], counters.SLOT)
+        base = None if used is None else np.frombuffer(self.slots[used], SLOT)
         step = counters.advance(self.state, given, base, self.rules)
         if step.write is not None:
             self.slots[step.write_id] = step.write.tobytes()
         for slot in step.drop:
             del self.slots[slot]
-        self.state = counters.load(counters.dump(step.state))
+        self.state = load(dump(step.state))
         return self
 
     def commit(self, ts: float, *offsets: int, group: str = "g") -> "Bucket":
@@ -54,7 +56,7 @@ class Bucket:
             ts=np.full(n, ts),
             offset=np.array(offsets),
         )
-        self.state = counters.with_commits(self.state, {group: read})
+        self.state = with_commits(self.state, {group: read})
         return self
 
     def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500) -> "Bucket":
@@ -73,7 +75,7 @@ class Bucket:
         return row
 
     def lag(self, now: float, group: GroupRules = GROUP) -> Lag:
-        return counters.lag(self.state, group, now, self.rules)
+        return lag_of(self.state, group, now, self.rules)
 
     @property
     def source(self) -> str:
@@ -300,7 +302,7 @@ def test_groups_do_not_see_each_other() -> None:
         g: Commits(topics=("t",), topic=np.zeros(1, "i4"), partition=np.zeros(1, "i4"), ts=np.full(1, 4.0), offset=np.array([o]))
         for g, o in (("g", 400), ("h", 100))
     }
-    b.state = counters.with_commits(b.state, read)
+    b.state = with_commits(b.state, read)
     assert (b.lag(4).records.tolist(), b.lag(4, other).records.tolist()) == ([0], [300])
     assert len(b.lag(4, replace(GROUP, topics=("u",))).at) == 0
 
@@ -347,7 +349,7 @@ def test_state_survives_being_written_and_read(partitions: int, steps: int) -> N
     state = State()
     for i in range(steps):
         state = counters.advance(state, facts(i, partitions=partitions, end=i, size=i), None, RULES).state
-    again = counters.load(counters.dump(state))
+    again = load(dump(state))
     assert again.topics == state.topics
     for name in ("rows", "slots", "marks", "ends"):
         assert getattr(again, name).tobytes() == getattr(state, name).tobytes()

@@ -1,0 +1,94 @@
+"""What one bucket remembers between batches, and how it is written down.
+
+Pure: numpy and the standard library. ``counters.py`` advances it, ``lag.py`` reads it, ``windows.py`` keeps it in Spark.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+STATE_FORMAT = 1
+
+COUNTERS = [("bytes", "f8"), ("records", "f8"), ("growth", "f8"), ("grown", "f8"), ("estimated", "f8"), ("guessed", "f8")]
+NAMES = [name for name, _ in COUNTERS]
+# One row per partition. Counters only grow: bytes and records arrived; growth and grown: bytes and records of clean intervals;
+# estimated: bytes that were records times a mean; guessed: those that were records times the configured size.
+ROW = np.dtype([
+    ("key", "i8"), ("topic", "i4"), ("partition", "i4"), ("first", "f8"), ("seen", "f8"), ("ts", "f8"), ("error", "?"),
+    ("leader", "i4"), ("epoch", "i4"), ("start", "i8"), ("end", "i8"), ("stable", "i8"), ("size", "i8"),
+    *COUNTERS, ("mean", "f8"), ("rejected", "i4"),
+    ("since", "f8"), *[(f"since_{n}", t) for n, t in COUNTERS],
+    ("bytes_per_s", "f8"), ("records_per_s", "f8"), ("span", "f8"), ("source", "i1"),
+])  # fmt: skip
+SLOT = np.dtype([("key", "i8"), ("ts", "f8"), *COUNTERS])
+COMMIT = np.dtype([("key", "i8"), ("ts", "f8"), ("offset", "i8")])
+SLOTS = np.dtype([("ts", "f8"), ("id", "i8")])
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that one bucket remembers, except the slots of the window, which are kept apart by number.
+
+    Attributes:
+        topics: Names by index (only ever appended), and their latest ids.
+        rows: One ``ROW`` per partition, by rising key.
+        commits: Latest commit per partition, by group.
+        marks: Times, newest first, at which ``ends`` (times x partitions, -1 unknown) holds the end offsets.
+    """
+
+    topics: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
+    rows: Array = field(default_factory=lambda: np.zeros(0, ROW))
+    commits: Mapping[str, Array] = field(default_factory=dict)
+    slots: Array = field(default_factory=lambda: np.zeros(0, SLOTS))
+    next_slot: int = 0
+    marks: Array = field(default_factory=lambda: np.zeros(0))
+    ends: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+
+
+def keys(known: Sequence[str], topics: Sequence[str], topic: Array, partition: Array) -> Array:
+    """Return the keys of partitions whose ``topic`` indexes ``topics``; ``known`` are the state's own names, in its order."""
+    number = {t: i for i, t in enumerate(known)}
+    index = np.array([number.get(t, -1) for t in topics], np.int64)
+    return (index[topic] << 32) | partition if len(index) else np.zeros(0, np.int64)
+
+
+def find(rising: Array, wanted: Array) -> Array:
+    """Return positions of ``wanted`` in ``rising``; -1 where absent."""
+    if not len(rising):
+        return np.full(len(wanted), -1)
+    at = np.searchsorted(rising, wanted).clip(0, len(rising) - 1)
+    return np.where(rising[at] == wanted, at, -1)
+
+
+def dump(state: State) -> bytes:
+    """Return a state as bytes: a line of JSON that says what follows, then the arrays."""
+    groups = list(state.commits)
+    arrays = [state.rows, state.slots, state.marks, state.ends.astype(np.int64), *(state.commits[g] for g in groups)]
+    head = {
+        "format": STATE_FORMAT, "topics": state.topics, "topic_ids": state.topic_ids, "groups": groups,
+        "next_slot": state.next_slot, "lengths": [a.nbytes for a in arrays],
+    }  # fmt: skip
+    return json.dumps(head).encode() + b"\n" + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)
+
+
+def load(data: bytes) -> State:
+    """Return the state that ``dump`` wrote."""
+    line, _, body = data.partition(b"\n")
+    head = json.loads(line)
+    types = [ROW, SLOTS, np.dtype("f8"), np.dtype("i8"), *(COMMIT for _ in head["groups"])]
+    arrays, begin = [], 0
+    for dtype, length in zip(types, head["lengths"], strict=True):
+        arrays.append(np.frombuffer(body, dtype, length // dtype.itemsize, begin))
+        begin += length
+    rows, slots, marks, ends, *commits = arrays
+    return State(
+        tuple(head["topics"]), tuple(head["topic_ids"]), rows, dict(zip(head["groups"], commits, strict=True)),
+        slots, head["next_slot"], marks, ends.reshape(len(marks), len(rows)),
+    )  # fmt: skip
