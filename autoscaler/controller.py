@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
-from autoscaler.model import Decision, GroupState, LoadSnapshot, Observation, Reason, TopicPartition
+from autoscaler.model import Decision, GroupState, LoadSnapshot, MovePartition, Observation, Reason, TopicPartition
 from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, PlanIntent, PlanPublisher, PoolState, WorkerPool
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class GroupController:
         outcomes: list[ActionOutcome] = []
         epoch: int | None = None
         requested = state.requested
-        if decision.actions and _changes_plan(decision, state):
+        if _changes_plan(decision, state):
             outcomes.append(self._outcome(decision, None, "planned", None, phase="intent"))
             try:
                 with stages("publish_s"):
@@ -190,7 +190,8 @@ class GroupController:
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:
-    return decision.requested != state.requested or dict(decision.target) != dict(state.owner)
+    moves = any(isinstance(a, MovePartition) for a in decision.actions)
+    return moves or decision.requested != (state.requested or frozenset())
 
 
 def _releasable(state: GroupState, decision: Decision) -> frozenset[int]:

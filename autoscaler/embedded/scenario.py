@@ -15,9 +15,10 @@ from autoscaler.errors import SettingsError
 
 PHASES = (("calm", 0.2), ("ramp", 0.5), ("fall", 0.3))  # of the demo, and each one's share of its duration
 
-# The demo's consumers handle 1 MB/s and are filled to 0.8: 1.2 MB/s needs two of them, 3.6 MB/s five, 0.5 MB/s one.
-_CALM, _PEAK, _LOW = 1_200_000.0, 3_600_000.0, 500_000.0
-_HOT = 600_000.0  # two of these cannot share a consumer, nor can either keep the company it had
+# The demo's consumers handle 1 MB/s and are filled to 0.8: 0.6 MB/s needs one of them, 3.6 MB/s five, 0.5 MB/s one.
+_CALM, _PEAK, _LOW = 600_000.0, 3_600_000.0, 500_000.0
+# Two of these cannot share a consumer. The calm start needs one consumer, so they begin together and one of them must move.
+_HOT = 600_000.0
 _RISE, _DROP = 0.4, 0.2  # share of the ramp until its peak, of the fall until its floor
 
 
