@@ -146,7 +146,7 @@ def run(settings: Settings) -> int:
     if not job.stop.is_set() and (failure := stream.exception()) is not None:
         log.error("the query failed: %s", failure)
         job.exit_code = 1
-    stream.stop()
+    query.stop(stream)
     progress.close()
     job.close()
     spark.stop()
