@@ -44,13 +44,12 @@ _NEEDED = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 _POOL = "audit"
-_CLOSE_TIMEOUT_S = 30.0
 
 
 class DeltaAudit:
     """Implements ``ports.AuditLog``."""
 
-    def __init__(self, spark: SparkSession, root: Path, flush_s: float, clock: Clock) -> None:
+    def __init__(self, spark: SparkSession, root: Path, flush_s: float, clock: Clock, *, close_timeout_s: float = 30.0) -> None:
         """Check existing tables and start nothing: they are opened behind the first cycle.
 
         Args:
@@ -58,6 +57,7 @@ class DeltaAudit:
             root: Directory of the tables.
             flush_s: Rows of cycles that did nothing wait for at most about this long.
             clock: For the time at which something was recovered.
+            close_timeout_s: How long ``close`` may take; what acted and is not written by then, the next start writes.
 
         Raises:
             SettingsError: Tables below ``root`` are of another schema (names each, what differs and what to do), or the session
@@ -67,6 +67,7 @@ class DeltaAudit:
         check_tables(root)
         life = str(uuid4())
         self._clock = clock
+        self._close_timeout_s = close_timeout_s
         self._buffer = Buffer()
         self._journal = Journal(root / "journal", life)
         self._flusher = Flusher(self._buffer, SparkTables(spark, root, life, clock), self._journal, flush_s)
@@ -113,8 +114,8 @@ class DeltaAudit:
         self._flusher.complete(recovered(decision, outcomes))
 
     def close(self) -> None:
-        """Write what is left, for half a minute at most; the session must still be alive."""
-        self._flusher.close(_CLOSE_TIMEOUT_S)
+        """Write what is left, for ``close_timeout_s`` at most; the session must still be alive."""
+        self._flusher.close(self._close_timeout_s)
 
 
 class SparkTables:
@@ -142,6 +143,8 @@ class SparkTables:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
         try:
             for table in TABLES.values():
+                if any((self._root / table.name / "_delta_log").glob("*.json")):
+                    continue  # checked at start; Spark would take a second to say that it is there
                 self._spark.sql(ddl(table, str(self._root / table.name)))
         except (PySparkException, Py4JError, OSError) as e:
             raise TransientError(f"the tables in {self._root} cannot be opened: {_first_line(e)}") from e

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-KILLS = 3
+KILLS = 2
 
 
 def start(place: Path, life: int, *count: str) -> "subprocess.Popen[bytes]":
@@ -74,7 +74,7 @@ def test_kills_lose_and_double_no_row_of_what_acted(spark: "SparkSession", tmp_p
             end(process)
     last = start(tmp_path, KILLS, "4")
     try:
-        assert last.wait(150) == 0, (tmp_path / f"life-{KILLS}.log").read_text()
+        assert last.wait(200) == 0, (tmp_path / f"life-{KILLS}.log").read_text()
     finally:
         end(last)
     assert not list((tmp_path / "tables" / "journal").glob("*.jsonl"))
