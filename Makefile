@@ -18,6 +18,7 @@ help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 install: .venv/installed ## make .venv with everything
+	@:
 
 java: ## look for Java 17 or later; YES=1 installs it with the system's package manager
 	@YES="$(YES)" .ci/java
