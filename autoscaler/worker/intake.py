@@ -57,7 +57,7 @@ class Batch:
     """Records handed over together; they count as processed when the next batch is asked for.
 
     Iterate it once. What has not been handed out (the loop over it was left early) comes again in the next batch; records of
-    partitions that are being given up are left to their next owner.
+    partitions that are being given up are left to their next owner, and a batch that holds such a partition in hand ends early.
     """
 
     def __init__(self, entries: list[tuple[Message, Run]], lease: Lease, now: Elapsed, rough: Elapsed = coarse) -> None:
@@ -68,6 +68,7 @@ class Batch:
         self._next = 0
         self._held_back: dict[int, int] = {}  # id of a run that stopped inside this batch -> index of its first record held back
         self._tokens: dict[tuple[str | None, int | None], int] = {}
+        self.cut = False  # somebody waits for a partition that is in hand: end here, the rest comes with the next batch
         self.began = now()
 
     def __len__(self) -> int:
@@ -99,6 +100,8 @@ class Batch:
                 look_at = rough() + left * SLEWED
             self._next = index + 1
             yield message
+            if self.cut:
+                return
 
     def token(self, topic: str | None, partition: int | None) -> int:
         """Return the fencing token of a partition in this batch: the epoch that granted it, comparable per partition.
@@ -292,6 +295,8 @@ class Intake:
         """Fetch these runs no more; what the application has of them is finished with its batch."""
         for run in runs:
             run.stopping = True
+            if run.handed and (batch := self._batch) is not None:
+                batch.cut = True
             if self.runs.get((run.topic, run.tp.partition)) is run:
                 del self.runs[run.topic, run.tp.partition]
         with self._client() as client:

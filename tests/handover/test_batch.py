@@ -64,3 +64,14 @@ def test_a_lapse_in_the_batch_ends_it_and_leaves_the_rest() -> None:
         clock[0] = now
     assert seen == [0, 1]
     assert len(batch.rest()) == 2
+
+
+def test_a_partition_taken_away_while_in_hand_ends_the_batch_after_the_record_in_work() -> None:
+    kept, lost = _run(0), _run(1)
+    batch = _batch(lost, kept, lost, kept)
+    seen = []
+    for record in batch:
+        seen.append(record.offset())
+        lost.stopping = batch.cut = True
+    assert seen == [0]
+    assert [run for _, run in batch.rest()] == [kept, lost, kept]
