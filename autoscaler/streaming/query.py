@@ -62,6 +62,14 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     )
 
 
+def stop(stream: "StreamingQuery", patience_s: float = 5.0) -> None:
+    """Stop between two batches: one that is cut off fills the log with stacks that mean nothing."""
+    limit = time.monotonic() + patience_s
+    while stream.isActive and stream.status["isTriggerActive"] and time.monotonic() < limit:
+        time.sleep(0.02)
+    stream.stop()
+
+
 def sampled(spark: SparkSession, settings: Settings) -> DataFrame:
     """Return the stream of packed samples, ``schema.SOURCE_DDL``."""
     return spark.readStream.format("kafka_load").option("settings", source_option(settings)).load()
