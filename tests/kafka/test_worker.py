@@ -439,3 +439,26 @@ def test_the_base_install_alone_consumes(
     workers.start("w-0")
     control.plan({0: control.incarnation("w-0")})
     all_processed(workers, {0: 20})
+
+
+def test_a_worker_whose_broker_was_away_beyond_the_lease_joins_anew_and_goes_on(tmp_path: Path) -> None:
+    with Broker(heap_mb=128) as fresh:
+        workers = Workers(fresh.bootstrap, "g", "t", tmp_path)
+        admin = AdminClient({"bootstrap.servers": fresh.bootstrap})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
+        try:
+            control = Publisher(fresh.bootstrap, "g", "t")
+            workers.start("w-0")
+            first = control.incarnation("w-0")
+            control.plan({0: first})
+            control.holds(first, {0})
+            fresh.stop()
+            until("its lease is over", lambda: "the lease is over" in (tmp_path / "w-0.err").read_text())
+            fresh.start()
+            second = control.incarnation("w-0", other_than=frozenset({first}))
+            until("its successor says that it has left", lambda: control.has_left(first))
+            control.plan({0: second})
+            control.holds(second, {0})
+            control.close()
+        finally:
+            workers.close()
