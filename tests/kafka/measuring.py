@@ -93,9 +93,10 @@ class Load:
         self._thread.join()
         assert self._producer.flush(60) == 0
 
-    def between(self, begin: float, end: float) -> int:
-        """Return how many records were acknowledged in this time (seconds since the Unix epoch)."""
-        return sum(1 for ts, _ in list(self.acked) if begin < ts <= end)
+    def behind(self, snapshot: LoadSnapshot) -> int:
+        """Return how many records were acknowledged in the spans that the snapshot's rates cover."""
+        spans = {p.partition.partition: (snapshot.sample_ts - p.age_s, p.window_s) for p in snapshot.loads}
+        return sum(1 for ts, p in list(self.acked) if spans[p][0] - spans[p][1] < ts <= spans[p][0])
 
     def _run(self) -> None:
         began, sent, payload = time.monotonic(), 0, bytes(i % 251 for i in range(self._size))

@@ -43,13 +43,10 @@ def steady(cluster: Cluster, topic: str, partitions: int, per_s: float = 200.0) 
 
 
 def compared(load: Load, snapshot: LoadSnapshot) -> tuple[float, float]:
-    """Return measured over produced bytes and records, over the same span."""
-    spans = {round(p.window_s, 3) for p in snapshot.loads}
-    assert len(spans) == 1, spans
-    span = spans.pop()
-    records = load.between(snapshot.sample_ts - span, snapshot.sample_ts)
-    measured_bytes = sum(p.bytes_per_s or 0.0 for p in snapshot.loads) * span
-    measured_records = sum(p.records_per_s or 0.0 for p in snapshot.loads) * span
+    """Return measured over produced bytes and records, over the same spans."""
+    records = load.behind(snapshot)
+    measured_bytes = sum((p.bytes_per_s or 0.0) * p.window_s for p in snapshot.loads)
+    measured_records = sum((p.records_per_s or 0.0) * p.window_s for p in snapshot.loads)
     return measured_bytes / (records * SIZE), measured_records / records
 
 
@@ -89,9 +86,10 @@ def test_deleting_records_within_the_window_does_not_bend_the_rate(broker: Broke
 
 def test_a_partition_added_is_picked_up_without_a_restart(broker: Broker, make_topic: Callable[..., str], group: str) -> None:
     topic = make_topic(partitions=2)
+    admin = AdminClient(broker.connection())
     with watching(broker, group, topic) as measured:
         measured.until(lambda s: s.known and len(s.loads) == 2)
-        AdminClient(broker.connection()).create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
         measured.until(lambda s: s.known and len(s.loads) == 3)
 
 
@@ -103,8 +101,7 @@ def test_a_topic_deleted_and_made_anew_is_another_topic(broker: Broker, make_top
             first = measured.until(lambda s: s.known and all((p.log_end or 0) > 20 for p in s.loads)).loads[0]
         commit(broker, group, topic, {0: first.log_end or 0, 1: 0})
         admin.delete_topics([topic])[topic].result(30)
-        measured.until(lambda s: s.error is not None)
-        assert "unknown topic" in (measured.one().error or "")
+        measured.until(lambda s: "unknown topic" in (s.error or ""))
         create_topic(broker, topic, 2)
         again = measured.until(lambda s: len(s.loads) == 2 and s.loads[0].topic_id not in ("", first.topic_id))
         assert again.loads[0].log_end == 0
@@ -194,7 +191,7 @@ def test_a_stopped_broker_gives_rows_with_errors_never_fewer_never_zero(own_brok
         assert all(f["log_end"] is None and f["error"] for f in measured.facts)
         own_broker.start()
         again = measured.until(lambda s: s.known)
-        assert [p.log_end for p in again.loads] == [p.log_end for p in away.loads]
+        assert all((n.log_end or 0) >= (t.log_end or 0) > 0 for n, t in zip(again.loads, before.loads, strict=True))
 
 
 def test_rates_are_right_after_the_broker_was_away_longer_than_the_window(own_broker: Broker, group: str) -> None:

@@ -68,9 +68,8 @@ def test_rates_and_state_that_outlives_the_query(
     with Load(broker.connection(), topic, per_s=100, size=10_000, partitions=4) as load:
         with running(spark, given) as watched:
             before = watched.until(lambda s: s[group].known and all(p.window_s >= 5 for p in s[group].loads))[group]
-            records = load.between(before.sample_ts - before.loads[0].window_s, before.sample_ts)
-            measured = sum(p.records_per_s or 0.0 for p in before.loads) * before.loads[0].window_s
-            assert measured == pytest.approx(records, rel=0.03)
+            measured = sum((p.records_per_s or 0.0) * p.window_s for p in before.loads)
+            assert measured == pytest.approx(load.behind(before), rel=0.03)
             assert [p.partition.partition for p in before.loads] == [0, 1, 2, 3]
             numbers = [number for number, _, _ in watched.batches]
             assert numbers == sorted(set(numbers))
@@ -79,10 +78,8 @@ def test_rates_and_state_that_outlives_the_query(
             first = watched.until(lambda _: True)[group]
             assert all((p.bytes_per_s or 0.0) > 0 for p in first.loads), "the window is still there in the first batch"
             after = watched.until(lambda s: s[group].known)[group]
-            span = after.loads[0].window_s
-            assert sum(p.records_per_s or 0.0 for p in after.loads) * span == pytest.approx(
-                load.between(after.sample_ts - span, after.sample_ts), rel=0.05
-            )
+            measured = sum((p.records_per_s or 0.0) * p.window_s for p in after.loads)
+            assert measured == pytest.approx(load.behind(after), rel=0.05)
     with pytest.raises(SettingsError, match=r"measure\.buckets was 1 and is 3"):
         query.start(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), Watched())
 
