@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.processes import ProcessPool
@@ -27,22 +29,19 @@ RECORD_BYTES = 1000
 UTILISATION = 0.8
 ROOT = Path(__file__).parents[2]
 
-PRODUCER = (
-    """
+PRODUCER = """
 import sys, time
 from confluent_kafka import Producer
-bootstrap, topic, partitions, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+bootstrap, topic, partitions, rate, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
 producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "enable.idempotence": True})
-payload, sent, began = b"x" * %d, 0, time.monotonic()
+payload, sent, began = b"x" * size, 0, time.monotonic()
 while True:
     due = int((time.monotonic() - began) * rate)
     for n in range(sent, due):
-        producer.produce(topic, payload, partition=n %% partitions)
+        producer.produce(topic, payload, partition=n % partitions)
     sent = due
     producer.poll(0.002)
 """
-    % RECORD_BYTES
-)
 
 
 def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes_per_s: float) -> list[tuple[str, str]]:
@@ -53,18 +52,18 @@ def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes
         topic = "bench-handover"
         _make_topic(broker.bootstrap, topic, partitions)
         pool, control = _group(broker.bootstrap, topic, directory, total_bytes_per_s / WORKERS / UTILISATION)
-        producer = subprocess.Popen(
-            [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(total_bytes_per_s / RECORD_BYTES)]
-        )
+        rate = total_bytes_per_s / RECORD_BYTES
+        command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(RECORD_BYTES)]
+        producer = subprocess.Popen(command)
         try:
             owner = _spread(control, pool, topic, partitions)
             time.sleep(5)  # caches and connections as in a long run
-            chance = random.Random(7)  # noqa: S311  which partition moves is no secret
+            chance = random.Random(7)
             for count in moved:
                 for _ in range(rounds):
                     for p in chance.sample(sorted(owner), count):
                         owner[p] = chance.choice([s for s in range(WORKERS) if s != owner[p]])
-                    at = time.time()  # noqa: TID251  compared with the consumers' own stamps
+                    at = time.time()
                     plans.append((count, control.publish(_intent(owner)), at))
                     _settle(control)
                     time.sleep(chance.uniform(0.8, 1.2))
@@ -77,8 +76,6 @@ def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes
 
 
 def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
 
@@ -124,7 +121,8 @@ def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: in
     limit = time.monotonic() + 60
     while len({w.slot for w in control.observe().workers}) < WORKERS:
         if time.monotonic() > limit:
-            raise TimeoutError("the consumers did not join within 60 s")
+            msg = "the consumers did not join within 60 s"
+            raise TimeoutError(msg)
         time.sleep(0.05)
     control.publish(_intent(owner))
     _settle(control)
@@ -135,7 +133,8 @@ def _settle(control: KafkaControl) -> GroupState:
     limit = time.monotonic() + 30
     while (state := control.observe()).pending:
         if time.monotonic() > limit:
-            raise TimeoutError(f"{len(state.pending)} partitions were not taken within 30 s")
+            msg = f"{len(state.pending)} partitions were not taken within 30 s"
+            raise TimeoutError(msg)
         time.sleep(0.1)
     return state
 
@@ -145,7 +144,8 @@ def _rows(plans: list[tuple[int, int, float]], directory: Path) -> list[tuple[st
     pauses: dict[int, list[float]] = {count: [] for count, _, _ in plans}
     reactions: dict[int, list[float]] = {count: [] for count, _, _ in plans}
     of_epoch = {epoch: (count, at) for count, epoch, at in plans}
-    calm, disturbed = [], []
+    calm: list[float] = []
+    disturbed: list[float] = []
     for records in by.values():
         for previous, record, wait in waits(records):
             if previous.worker != record.worker and record.epoch in of_epoch:
@@ -156,8 +156,8 @@ def _rows(plans: list[tuple[int, int, float]], directory: Path) -> list[tuple[st
                 near = any(at <= record.done <= at + 0.5 for _, _, at in plans)
                 (disturbed if near else calm).append(max(0.0, wait))
     rows = []
-    for count in pauses:
-        rows.append((f"pause of a moved partition, {count} moved, p50 / p95 / max", _ms(pauses[count])))
+    for count, values in pauses.items():
+        rows.append((f"pause of a moved partition, {count} moved, p50 / p95 / max", _ms(values)))
         rows.append((f"plan to first record at the new owner, {count} moved", _ms(reactions[count])))
     rows.append(("wait of an unmoved partition's record within .5 s of a plan", _ms(disturbed)))
     rows.append(("... and away from any plan", _ms(calm)))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,8 @@ def config(directory: Path, bootstrap: str, capacity: float) -> Path:
                 "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": capacity, "max_consumers": 8,
                 "cooldown_s": 3, "shrink_stabilisation_s": 8, "shrink_cooldown_s": 8,
                 "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")],
-                            "environment": {"CONSUMER_LOG_DIR": str(directory / "processed"), "CONSUMER_BYTES_PER_S": str(capacity)}},
+                            "environment": {
+ "CONSUMER_LOG_DIR": str(directory / "processed"), "CONSUMER_BYTES_PER_S": str(capacity)}},
             }],
         }),
         encoding="utf-8",
@@ -64,7 +66,8 @@ def waves(directory: Path, *, partitions: int, seconds: float, low: float, high:
             hot = {(number * 2) % partitions, (number * 2 + 5) % partitions} if total == high else set()
             each = total * (0.6 if hot else 1.0) / (partitions - len(hot))
             rates = [total * 0.2 if p in hot else each for p in range(partitions)]
-            moments += [{"at_s": start, "bytes_per_s": rates}, {"at_s": start + (20 if total == low else 21), "bytes_per_s": rates}]
+            end = start + (20 if total == low else 21)
+            moments += [{"at_s": at_s, "bytes_per_s": rates} for at_s in (start, end)]
             number += 1
         at += 45
     file = directory / "waves.json"
@@ -117,13 +120,13 @@ def measure(*, partitions: int, seconds: float, outage_s: float, heap_mb: int) -
         admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(60)
         file = config(directory, broker.bootstrap, capacity)
         scenario = waves(directory, partitions=partitions, seconds=seconds + 120, low=0.4e6, high=1.2e6)
-        began = time.time()  # noqa: TID251  compared with the logs' stamps
+        began = time.time()
         producing = [sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap, "--topic", TOPIC,
                      "--scenario", str(scenario), "--duration", str(seconds + 120), "--log", str(directory)]  # fmt: skip
         with process([str(ROOT / "spark-submit.sh"), "--config", str(file)], directory / "job.out") as job:
             cycles = directory / "state" / "logs" / "cycles.jsonl"
             while not lines(cycles):
-                if job.poll() is not None or time.time() - began > 180:  # noqa: TID251
+                if job.poll() is not None or time.time() - began > 180:
                     raise RuntimeError((directory / "job.out").read_text(encoding="utf-8")[-2000:])
                 time.sleep(0.2)
             first = lines(cycles)[0]["t"] - began
@@ -149,7 +152,7 @@ def _watch(job: psutil.Process, broker: Broker, seconds: float, outage_s: float)
             broker.stop()
             time.sleep(outage_s)
             broker.restart()
-        out["disk"].append((time.time(), log_bytes(data)))  # noqa: TID251
+        out["disk"].append((time.time(), log_bytes(data)))
         if len(out["disk"]) % 20 == 0:
             out["memory"].append((ran, memory(job)))
         time.sleep(0.25)
@@ -171,7 +174,8 @@ def _triggers(progress: list[dict]) -> list[Row]:  # type: ignore[type-arg]
     took = [p["trigger_ms"] for p in progress][int(WARM_UP_S) :]
     if not took:
         return [("whole trigger", "run longer than the first minute")]
-    stages = {k: statistics.median(p["durations_ms"].get(k, 0) for p in progress[int(WARM_UP_S) :]) for k in progress[-1]["durations_ms"]}
+    names = progress[-1]["durations_ms"]
+    stages = {k: statistics.median(p["durations_ms"].get(k, 0) for p in progress[int(WARM_UP_S) :]) for k in names}
     parts = ", ".join(f"{k} {v:.0f}" for k, v in sorted(stages.items(), key=lambda x: -x[1])[1:6])
     return [
         ("whole trigger, p50 / p95 / max", " / ".join(f"{percentile(took, s):.0f}" for s in (0.5, 0.95, 1.0)) + " ms"),
@@ -209,12 +213,15 @@ def _reactions(cycles: list[dict], directory: Path) -> list[Row]:  # type: ignor
         elif adds:
             started = True
     stage = ", ".join(f"{k} {percentile(v, 0.5):.2f}" for k, v in parts.items())
-    show = lambda v: f"{percentile(v, 0.5):.2f} / {percentile(v, 0.95):.2f} s (n {len(v)})"  # noqa: E731
     return [
-        ("rate above capacity to new owners consuming, consumers running, p50 / p95", show(warm)),
-        ("... when consumers had to be started first", show(cold)),
+        ("rate above capacity to new owners consuming, consumers running, p50 / p95", _seconds(warm)),
+        ("... when consumers had to be started first", _seconds(cold)),
         ("... stages of both, p50", f"{stage} s"),
     ]
+
+
+def _seconds(values: list[float]) -> str:
+    return f"{percentile(values, 0.5):.2f} / {percentile(values, 0.95):.2f} s (n {len(values)})"
 
 
 def _rates(cycles: list[dict], disk: list[tuple[float, int]]) -> list[Row]:  # type: ignore[type-arg]
@@ -227,12 +234,11 @@ def _rates(cycles: list[dict], disk: list[tuple[float, int]]) -> list[Row]:  # t
         a, b = (_at(disk, t) for t in (end - 5, end))
         if a is not None and b is not None and b > a:
             off.append(abs(c["total_bytes_per_s"] * 5 / (b - a) - 1))
-    return [("byte rate against the growth of the log files over each 5 s window, median / p95", f"{percentile(off, 0.5):.2%} / {percentile(off, 0.95):.2%} (n {len(off)})")]
+    figure = f"{percentile(off, 0.5):.2%} / {percentile(off, 0.95):.2%} (n {len(off)})"
+    return [("byte rate against the growth of the log files over the same 5 s, off by, median / p95", figure)]
 
 
 def _at(disk: list[tuple[float, int]], t: float) -> float | None:
-    from bisect import bisect_left
-
     i = bisect_left(disk, (t, 0))
     if i == 0 or i == len(disk):
         return None

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -33,7 +34,7 @@ def read(directory: Path) -> dict[int, list[Processed]]:
 
 def waits(records: list[Processed]) -> Iterator[tuple[Processed, Processed, float]]:
     """Yield (previous, record, seconds it lay there although the previous one was done) along one partition."""
-    for previous, record in zip(records, records[1:], strict=False):
+    for previous, record in pairwise(records):
         yield previous, record, record.done - max(previous.done, record.appended)
 
 

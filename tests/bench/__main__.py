@@ -1,0 +1,75 @@
+"""``make bench``: every measurement in one table, with the machine and the commit.
+
+``make bench ARGS="--seconds 120 --only job handover"`` shortens it; the figures in the docs come from the whole run.
+"""
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[2]
+
+
+def programs(seconds: int) -> dict[str, list[tuple[str, list[str]]]]:
+    """Return what is run, by the name that ``--only`` takes: (title, module and arguments)."""
+    long = str(seconds)
+    return {
+        "job": [
+            ("the whole job, acting, 16 partitions", ["tests.bench.job", "--partitions", "16", "--seconds", long]),
+            ("the whole job, acting, 1,000 partitions", ["tests.bench.job", "--partitions", "1000", "--seconds", long]),
+        ],
+        "outage": [
+            ("the broker away for 35 s", ["tests.bench.job", "--partitions", "16", "--seconds", "180", "--outage", "35"]),
+        ],
+        "handover": [("moving partitions at 80 % utilisation, 32 partitions, 4 consumers", ["tests.bench.handover"])],
+        "consumer": [("the library beside a bare client loop", ["tests.bench.consumer"])],
+    }
+
+
+def machine() -> str:
+    """Return one line about where the figures come from."""
+    cpu = next(iter(re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text("utf-8"))), platform.processor())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT)
+    return (
+        f"{os.cpu_count()} cores of {cpu}, {memory:.0f} GiB, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}, commit {commit.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}"
+    )
+
+
+def main() -> int:
+    """Run the programs one after the other and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=300, help="of each run of the whole job (default 300)")
+    parser.add_argument("--only", nargs="+", choices=sorted(programs(0)), help="some of the measurements")
+    args = parser.parse_args()
+    console = Console()
+    table = Table("measured", "figure", title=machine(), title_justify="left")
+    failed = False
+    for name, runs in programs(args.seconds).items():
+        if args.only and name not in args.only:
+            continue
+        for title, command in runs:
+            console.print(f"[dim]{title}: python -m {' '.join(command)}; load average {os.getloadavg()[0]:.1f}[/dim]")
+            done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False, cwd=ROOT)
+            table.add_row(f"[bold]{title}[/bold]", "" if done.returncode == 0 else "[red]failed[/red]")
+            if done.returncode:
+                failed = True
+                console.print(done.stderr[-2000:])
+            for line in done.stdout.splitlines():
+                what, _, figure = line.partition(": ")
+                table.add_row(what, figure)
+    console.print(table)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
