@@ -39,7 +39,7 @@ _COMMITTED = np.dtype([("partition", "i4"), ("offset", "i8"), ("error", "i2")])
 ClientError = KafkaError
 
 
-class _Direct(KafkaNetSocket):  # type: ignore[misc]  it has no types
+class _Direct(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
     """Connects as kafka-python does, and closes the socket where nobody listens: it forgets to, once per attempt."""
 
     SCHEMES = ("direct",)
