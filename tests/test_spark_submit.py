@@ -41,6 +41,9 @@ with (here / "starts").open("a") as file:
     file.write(f"{{os.getpid()}}\\n")
 (here / "arguments").write_text("\\n".join(sys.argv[1:]))
 (here / "environment").write_text("\\n".join(f"{{k}}={{v}}" for k, v in os.environ.items()))
+for word in " ".join(sys.argv).split():
+    if word.startswith("-XX:ArchiveClassesAtExit="):
+        pathlib.Path(word.split("=", 1)[1]).write_text("classes")
 print("output of start", starts, flush=True)
 what = plan[min(starts, len(plan) - 1)]
 if what != "run":
@@ -186,6 +189,18 @@ def test_a_local_job_gets_the_fetched_jars_and_this_python(script: Script) -> No
     assert "--packages" not in given
     assert given[-5:] == ["--conf", "spark.ui.port=4050", str(ROOT / "jobs" / "autoscale.py"), "--config", str(script.config)]
     assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines()
+
+
+def test_a_class_archive_is_written_by_an_orderly_end_and_read_afterwards(script: Script) -> None:
+    archive = script.home / "classes.jsa"
+    script.environment["AUTOSCALER_CLASS_ARCHIVE"] = str(archive)
+    script.plan(77, 0)
+    assert script.run().returncode == 77
+    assert not archive.exists()  # whatever a failed run left may be half an archive
+    assert script.run().returncode == 0
+    assert archive.read_text(encoding="utf-8") == "classes"
+    assert script.run().returncode == 0
+    assert f"-XX:SharedArchiveFile={archive}" in " ".join(script.arguments()).split()
 
 
 @pytest.mark.parametrize("options", [["--master", "spark://host:7077"], ["--master=spark://host:7077"]], ids=["two words", "one"])
