@@ -8,7 +8,7 @@ group whose cycle fails is held and reported, the other groups go on.
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
@@ -87,6 +87,7 @@ class GroupController:
                 pool, observation = self._observe(snapshot)
             with stages("decide_s"):
                 decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
+                decision = _with_failing_workers(decision, pool)
             outcomes = self._act(decision, observation, pool, stages)
         except FencedError as e:
             decision = self._held(observation, e)
@@ -187,6 +188,14 @@ class GroupController:
         self.sink(
             cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
         )
+
+
+def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decision:
+    """Add to the detail which workers keep ending: whoever waits for them must know where to look."""
+    if pool is None or not pool.restarting:
+        return decision
+    waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
+    return replace(decision, detail=f"{decision.detail}; workers that ended by themselves are started again: {waits}, see their logs")
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:

@@ -1,0 +1,186 @@
+"""One cycle of one group against fakes of every port: what is acted on, what is recorded, and what a failure does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from autoscaler.adapters.decision_summary import summarise
+from autoscaler.controller import GroupController
+from autoscaler.errors import FencedError, TransientError
+from autoscaler.model import Decision, LoadSnapshot, Observation, Reason
+from autoscaler.policy import Policy
+from autoscaler.ports import PlanIntent
+from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader
+from tests.builders import CAPACITY, TOPIC, members, rates, snapshot
+
+LINES = tuple[int, Decision]
+
+
+class RefusingPublisher(FakePublisher):
+    """A control log that can be read while it cannot be written."""
+
+    refuse = False
+
+    def publish(self, intent: PlanIntent) -> int:
+        if self.refuse:
+            msg = "the broker is away"
+            raise TransientError(msg)
+        return super().publish(intent)
+
+
+@dataclass
+class World:
+    """A controller and everything around it."""
+
+    mode: str = "act"
+    clock: FakeClock = field(default_factory=FakeClock)
+    audit: FakeAudit = field(default_factory=FakeAudit)
+    lines: list[LINES] = field(default_factory=list)
+    connects: list[Exception] = field(default_factory=list)
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.publisher = RefusingPublisher(group="g", clock=self.clock)
+        self.pool = FakePool(group="g", clock=self.clock, on_start=self.publisher.join, on_stop=self.publisher.leave)
+        self.controller = self.new_controller()
+
+    def new_controller(self) -> GroupController:
+        policy = Policy(group="g", topics=(TOPIC,), mode=self.mode, capacity_bytes_per_s=CAPACITY, shrink_stabilisation_s=5,
+                        shrink_cooldown_s=5, cooldown_s=1)  # fmt: skip
+        return GroupController(
+            policy=policy,
+            connect=self.connect if self.mode == "act" else None,
+            reader=FakeReader(groups={} if self.mode == "act" else {"g": members([0, 1, 2])}),
+            audit=self.audit,
+            clock=self.clock,
+            summarise=summarise,
+            sink=self.line,
+        )
+
+    def connect(self) -> tuple[FakePublisher, FakePool]:
+        if self.connects:
+            raise self.connects.pop()
+        return self.publisher, self.pool
+
+    def line(
+        self, *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+    ) -> None:
+        assert snapshot.group == observation.group == "g"
+        assert stages["record_s"] >= 0
+        self.lines.append((cycle, decision))
+
+    def cycle(self, *loads: float) -> Decision:
+        self.number += 1
+        self.clock.advance(1.0)
+        return self.controller.cycle(self.number, snapshot(rates(*loads), at=self.clock.now()), {"read_s": 0.01})
+
+    def settle(self, *loads: float, cycles: int = 6) -> Decision:
+        for _ in range(cycles):
+            decision = self.cycle(*loads)
+        return decision
+
+
+def test_a_group_reaches_its_target_and_rests_there() -> None:
+    world = World()
+    assert world.settle(40, 40, 40).reason is Reason.WITHIN_TARGET
+    state = world.publisher.observe()
+    assert set(state.owner.values()) == set(world.pool.observe().running)
+    plans = len(world.publisher.published)
+    world.settle(40, 40, 40, cycles=20)
+    assert len(world.publisher.published) == plans
+
+
+def test_every_cycle_is_recorded_and_shown_and_only_acting_ones_have_outcomes() -> None:
+    world = World()
+    world.settle(40, 40, 40, cycles=10)
+    assert [n for n, _ in world.lines] == list(range(1, 11))
+    assert [e.decision for e in world.audit.entries] == [d for _, d in world.lines]
+    for entry in world.audit.entries:
+        phases = [(o.phase, o.status) for o in entry.outcomes]
+        assert phases == ([("intent", "planned"), ("outcome", "done")] if entry.decision.actions else [])
+    assert any(e.handovers for e in world.audit.entries)
+
+
+def test_advise_computes_the_same_and_touches_nothing() -> None:
+    world = World(mode="advise", connects=[AssertionError("connected")])
+    decision = world.settle(40, 40, 40)
+    assert decision.limited_by is Reason.ADVISORY
+    assert decision.consumers == 2
+    assert not world.publisher.published
+    assert not world.pool.observe().running
+
+
+def test_a_newer_controller_ends_this_one_and_the_record_says_so() -> None:
+    world = World()
+    world.settle(50, 50)
+    world.publisher.fenced = True
+    with pytest.raises(FencedError):
+        world.cycle(50, 50)
+    assert [o.status for o in world.audit.entries[-1].outcomes] == ["fenced"]
+
+
+def test_a_plan_that_could_not_be_published_changes_no_worker_and_is_tried_again() -> None:
+    world = World()
+    world.settle(50, 50)
+    running = world.pool.observe().running
+    world.publisher.refuse = True
+    decision = world.cycle(50, 50, 70)
+    assert [(o.phase, o.status) for o in world.audit.entries[-1].outcomes] == [("intent", "planned"), ("outcome", "failed")]
+    assert world.pool.observe().running == running
+    world.publisher.refuse = False
+    assert decision.actions
+    assert world.settle(50, 50, 70).reason is Reason.WITHIN_TARGET
+
+
+def test_an_unreadable_control_log_is_no_load_and_no_action() -> None:
+    world = World()
+    world.settle(50, 50)
+    plans, running = len(world.publisher.published), world.pool.observe().running
+    world.publisher.fails = TransientError("control log cannot be read: broker 1 timed out")
+    decision = world.cycle(0, 0)
+    assert decision.reason is Reason.NOT_READY
+    assert "broker 1 timed out" in decision.detail
+    assert (len(world.publisher.published), world.pool.observe().running) == (plans, running)
+
+
+def test_a_broker_that_is_away_at_the_start_delays_the_group_and_nothing_else() -> None:
+    world = World(connects=[TransientError("no broker answers"), TransientError("no broker answers")])
+    assert world.cycle(50).reason is Reason.NOT_READY
+    assert world.cycle(50).reason is Reason.NOT_READY
+    assert world.settle(50).reason is Reason.WITHIN_TARGET
+
+
+def test_a_defect_in_one_cycle_is_held_reported_and_over_in_the_next() -> None:
+    world = World()
+    world.settle(50, 50)
+    world.publisher.fails = ZeroDivisionError("a defect")  # type: ignore[assignment]
+    decision = world.cycle(50, 50)
+    assert not decision.actions
+    assert "ZeroDivisionError: a defect" in decision.detail
+    assert world.cycle(50, 50).reason is Reason.WITHIN_TARGET
+
+
+def test_a_dead_worker_is_replaced_within_a_cycle_and_started_again() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    slot = next(iter(world.pool.observe().running))
+    world.publisher.die(slot)
+    world.pool.die(slot)
+    decision = world.cycle(40, 40, 40)
+    assert decision.reason is Reason.WORKER_LOST
+    assert "see their logs" in decision.detail
+    world.settle(40, 40, 40)
+    assert slot in world.pool.observe().running
+
+
+def test_a_restarted_controller_completes_the_audit_once_and_does_not_shrink_at_once() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    summary = world.publisher.last_summary()
+    world.controller = world.new_controller()
+    world.settle(10, 10, 10, cycles=3)
+    assert world.audit.completed == [summary]
+    assert len(world.pool.observe().running) == 2
+    world.settle(10, 10, 10, cycles=15)
+    assert len(world.pool.observe().running) == 1
