@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from autoscaler.errors import SettingsError, TransientError
@@ -157,7 +157,6 @@ class Clients:
         """Connect to nobody yet."""
         self._clients: dict[object, Client] = {}
         self._away: dict[object, tuple[float, int, str]] = {}  # until, failures in a row, why
-        self._pool = ThreadPoolExecutor(64, thread_name_prefix="kafka-read")
         self._lock = threading.Lock()
 
     def use(
@@ -185,7 +184,7 @@ class Clients:
                 self._drop(key)
             return out
 
-        started = self._pool.submit(work)
+        started = _started(work)
 
         def answer() -> T:
             try:
@@ -199,13 +198,12 @@ class Clients:
         return answer
 
     def close(self) -> None:
-        """Close every client and wait for it; what is still being asked fails."""
+        """Close every client; what is still being asked fails."""
         with self._lock:
             clients = list(self._clients.values())
             self._clients.clear()
         for client in clients:
             client.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _failed(self, key: object, error: Exception) -> TransientError:
         why = named(error)
@@ -221,6 +219,20 @@ class Clients:
             client = self._clients.pop(key, None)
         if client is not None:
             client.drop()
+
+
+def _started(work: Callable[[], T]) -> "Future[T]":
+    """Run in a thread of its own: threads of a pool that hang with their brokers would be missed by the others."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as e:  # noqa: BLE001  it is raised where the answer is awaited
+            future.set_exception(e)
+
+    threading.Thread(target=run, name="kafka-read", daemon=True).start()
+    return future
 
 
 def named(error: BaseException | int) -> str:

@@ -186,8 +186,7 @@ def test_a_stopped_broker_gives_rows_with_errors_never_fewer_never_zero(own_brok
             assert now.bytes_per_s is not None
             assert now.bytes_per_s > 0.5 * (then.bytes_per_s or 0.0), "the last rate is held"
             assert now.age_s > 3.0
-            assert now.error is not None
-            assert "127.0.0.1" in now.error
+            assert now.error, "it says why: nobody leads the partition, or its broker does not answer"
         assert all(f["log_end"] is None and f["error"] for f in measured.facts)
         own_broker.start()
         again = measured.until(lambda s: s.known)
