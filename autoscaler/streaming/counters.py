@@ -13,6 +13,7 @@ from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, fi
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
 _NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
+_SET_BACK_S = 1.0  # a clock that goes back further than this was set, and no span across that is true
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,11 @@ def base_slot(state: State, facts: Facts, rules: Rules) -> int | None:
         return None
     good = facts.ts[~facts.failed]
     newest = good.max() if len(good) else np.nanmax(state.rows["ts"]) if len(state.rows) else 0.0
-    old = np.flatnonzero(state.slots["ts"] <= newest - rules.window_s)
-    return int(state.slots["id"][old[-1] if len(old) else 0])
+    slots = state.slots[state.slots["ts"] <= newest]  # later ones: the clock was set back since
+    if not len(slots):
+        return None
+    old = np.flatnonzero(slots["ts"] <= newest - rules.window_s)
+    return int(slots["id"][old[-1] if len(old) else 0])
 
 
 def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Step:
@@ -149,7 +153,7 @@ def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *,
     """Add what arrived since each partition's previous good sample to its counters."""
     was = rows[at]
     first = np.isnan(was["ts"])
-    reset = ~first & ((facts.end < was["end"]) | renewed)
+    reset = ~first & ((facts.end < was["end"]) | renewed | (facts.ts < was["ts"] - _SET_BACK_S))
     counted = ~first & ~reset
     arrived = np.where(counted, facts.end - was["end"], 0)
     growth = (facts.size - was["size"]).astype(float)
@@ -227,16 +231,14 @@ def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step: 
         return Step(state=state, write=None, write_id=-1, drop=())
     rows = state.rows
     newest = float(np.nanmax(rows["ts"]))
+    past = state.marks <= newest
     marks, ends = _thinned(
-        np.concatenate([[newest], state.marks]),
-        np.concatenate([np.where(np.isnan(rows["ts"]), -1, rows["end"])[None, :], state.ends]),
+        np.concatenate([[newest], state.marks[past]]),
+        np.concatenate([np.where(np.isnan(rows["ts"]), -1, rows["end"])[None, :], state.ends[past]]),
         4 * rules.window_s,
     )
-    slots = state.slots
-    drop: tuple[int, ...] = ()
-    if used is not None:
-        drop = tuple(int(i) for i in slots["id"][slots["id"] < used])
-        slots = slots[slots["id"] >= used]
+    kept = (state.slots["ts"] <= newest) & (state.slots["id"] >= (0 if used is None else used))
+    slots, drop = state.slots[kept], tuple(int(i) for i in state.slots["id"][~kept])
     if len(slots) and newest < slots["ts"][-1] + rules.window_s / rules.slots:
         return Step(state=replace(state, slots=slots, marks=marks, ends=ends), write=None, write_id=-1, drop=drop)
     write = np.zeros(len(rows), SLOT)

@@ -223,6 +223,16 @@ def test_a_topic_made_anew_begins_a_new_history_although_its_offsets_are_higher(
     assert b.row["records"] == 1900
 
 
+def test_a_clock_set_back_begins_a_new_history_instead_of_holding_the_old_rate() -> None:
+    b = Bucket().steady(20, begin=3600, per_s=100, size=500)
+    end = int(b.row["end"])
+    for i in range(5):
+        b.read(facts(i, end=end + i * 10, size=(end + i * 10) * 500))
+    assert b.row["records_per_s"] == pytest.approx(10)
+    assert b.row["span"] == pytest.approx(4)
+    assert len(b.slots) == 5
+
+
 def test_new_partitions_get_a_rate_of_their_own_and_deleted_ones_vanish() -> None:
     b = Bucket().steady(20, per_s=100, size=500)
     for i in range(3):
