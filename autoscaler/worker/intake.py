@@ -176,6 +176,7 @@ class Intake:
         self._carry: list[tuple[Message, Run]] = []
         self._batch: Batch | None = None
         self._record_bytes = 1000.0
+        self._fresh: set[Run] = set()  # taken last, none of whose records has been seen
         self._knocks = 0  # how often the loop's thread wants the client, which serves one call at a time and is not fair
         self._fetches = self._fetched = 0  # fetches begun and ended
         self._stopped_in: dict[tuple[str, int], int] = {}  # the last fetch that may hold records of a run that was stopped
@@ -187,14 +188,19 @@ class Intake:
         entries = [e for e in self._carry if not e[1].stopping]
         self._carry = []
         size = sum(len(m) for m, _ in entries)
-        deadline = time.monotonic() + self._wait_s
-        while size < self._size and (left := deadline - time.monotonic()) > 0:
+        deadline = time.monotonic() + (0.0 if entries else self._wait_s)  # what was put back has waited already
+        left = self._wait_s
+        while size < self._size and left > 0:
+            left = deadline - time.monotonic()
             wanted = min(_LARGEST_FETCH, int((self._size - size) / self._record_bytes) + 1)
             while self._knocks:
                 time.sleep(_YIELD_S)
             self._fetches += 1
-            came = self._admit(self.consumer.consume(wanted, min(left, _SLICE_S)))
+            came = self._admit(self.consumer.consume(wanted, max(0.0, min(left, _SLICE_S))))
             self._fetched = self._fetches
+            if self._fresh and (seen := self._fresh.intersection(r for _, r in came)):
+                self._fresh -= seen
+                left = 0.0  # a partition that stood still while it changed hands waits no longer
             entries += came
             size += sum(len(m) for m, _ in came)
         if not entries:
@@ -288,6 +294,7 @@ class Intake:
             while self._fetched < self._stopped_in.get(key, 0):  # that fetch may still hold records of the earlier run
                 time.sleep(0.001)
             self.runs[key] = run
+        self._fresh = set(runs)
         with self._client() as client:
             client.incremental_assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in runs])
 

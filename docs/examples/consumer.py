@@ -21,7 +21,8 @@ FOLDER = Path(os.environ.get("CONSUMER_LOG_DIR", "."))
 def main() -> None:
     """Process batch after batch until told to end."""
     free_at = time.monotonic()  # when the work accepted so far is done
-    with ManagedConsumer(batch_size_bytes=32_000) as consumer:  # a moved partition waits for the rest of a batch: keep it short
+    # A moved partition waits for the batch that its new owner has in hand: keep batches short.
+    with ManagedConsumer(batch_size_bytes=32_000, wait_time_s=0.02) as consumer:
         for batch in consumer:
             me = consumer.incarnation
             lines = []
