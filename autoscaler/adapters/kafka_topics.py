@@ -100,7 +100,7 @@ def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any
         SettingsError: A connection setting is unknown to the client or impossible.
     """
     try:
-        return kind({**connection, **more}, logger=client_log)
+        return kind({"reconnect.backoff.max.ms": 1000, **connection, **more}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
 

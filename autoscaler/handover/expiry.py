@@ -1,10 +1,10 @@
 """Expiry by the heartbeat log alone (rule 8b): when is a silent worker over, for ever, without comparing clocks.
 
 An incarnation W with lease L is over when its last record lies at offset h and one other writer S, within one boot, wrote a
-record b whose ``acked`` is above h, and later a record c with ``stamp(c) >= stamp(b) + L + m``. S stamped b after one of its records
-behind h was acknowledged, so after W stamped h; W's lease, counted from there, ended before c was stamped. Only differences of
-one machine's own stamps are used; broker clocks and this machine's clock play no part, so a restarted controller does not start
-over: what other workers wrote counts.
+record b whose ``acked`` is above h, and later a record c with ``stamp(c) >= stamp(b) + L + m``. S stamped b after one of its
+records behind h was acknowledged, so after W stamped h; W's lease, counted from there, ended before c was stamped. Only
+differences of one machine's own stamps are used; broker clocks and this machine's clock play no part, so a restarted controller
+does not start over: what other workers wrote counts.
 
 Pure, standard library only. Used by ``controller_state``; knows no group, plan or client.
 """

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.embedded.broker import Broker
@@ -115,6 +118,17 @@ class KafkaWorld:
         for worker in self.workers.values():
             worker.silence()
         self.publisher.close()
+
+
+def commit(broker: Broker, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commit as a worker does; the admin client's call fails in silence while a new broker loads its coordinator."""
+    consumer = Consumer({**broker.connection(), "group.id": group})
+    try:
+        done = consumer.commit(offsets=[KafkaPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+        assert done is not None
+        assert all(tp.error is None for tp in done)
+    finally:
+        consumer.close()
 
 
 def until(publisher: PlanPublisher, wanted: Callable[[GroupState], bool], seen: list[HandoverDone] | None = None) -> GroupState:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from autoscaler.adapters.clock import SystemClock
@@ -16,7 +16,7 @@ from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.ports import PlanIntent
-from tests.contracts.publishers import KafkaWorld, partitions
+from tests.contracts.publishers import KafkaWorld, commit, partitions
 
 MakeTopic = Callable[..., str]
 
@@ -191,8 +191,7 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
     for number in (0, 0, 1):
         producer.produce(topic, b"x", partition=number)
     assert producer.flush(30) == 0
-    offsets = [TopicPartition(topic, 1, 1)]
-    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])[group].result(30)
+    commit(broker, group, topic, {1: 1})
     control = KafkaControl(
         connection=broker.connection(), group=group, topics=(topic,), reset_policy="latest", lease_s=1.0,
         replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
@@ -212,7 +211,7 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
             assert time.monotonic() < deadline
             control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="two"))
         assert plan_in_log(world).starts == {Tp(topic_id, 0): 2, Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 2)])])[group].result(30)
+        commit(broker, group, topic, {0: 2})
         control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="three"))
         assert plan_in_log(world).starts == {Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
     finally:
