@@ -325,7 +325,7 @@ class Cluster:
     def _cluster_id(self) -> str:
         file = self._directory / "cluster.id"
         if not file.exists():
-            file.write_text(urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="), encoding="utf-8")
+            file.write_text(_new_cluster_id(), encoding="utf-8")
         return file.read_text(encoding="utf-8").strip()
 
     def _await_answer(self, limit: float) -> None:
@@ -427,3 +427,10 @@ def _free_ports(count: int) -> list[int]:
                 probe.bind((_HOST, port))
                 found.append(port)
     return found
+
+
+def _new_cluster_id() -> str:
+    """Return a random id in Kafka's form; not one that begins with a dash, which the storage tool would take for an option."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 from kafka import KafkaAdminClient
 
-from autoscaler.embedded.broker import USERS, Broker, BrokerError, Cluster
+from autoscaler.embedded.broker import USERS, Broker, BrokerError, Cluster, _new_cluster_id
 from tests.conftest import create_topic
 
 Produce = Callable[..., None]
@@ -148,3 +148,9 @@ def test_a_wrong_password_is_refused(secure_broker: Broker) -> None:
     client = AdminClient({**secure_broker.connection("limited"), "sasl.password": "wrong", "log_level": 0})
     with pytest.raises(KafkaException):
         client.list_topics(timeout=3)
+
+
+def test_no_cluster_id_looks_like_an_option_of_the_storage_tool() -> None:
+    ids = {_new_cluster_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert all(len(i) == 22 and not i.startswith("-") for i in ids)
