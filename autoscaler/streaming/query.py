@@ -5,6 +5,7 @@ brokers again.
 """
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import PermanentError, SettingsError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.references import resolve_secrets
 from autoscaler.settings import Settings
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
 
 _FINGERPRINT = "autoscaler.json"
+
+log = logging.getLogger(__name__)
 
 
 def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "StreamingQuery":
@@ -161,7 +164,22 @@ class Sink:
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Collect one batch, once, and tell."""
+        """Collect one batch, once, and tell.
+
+        Spark matches a failure's text with a pattern that overflows its thread's stack beyond some thousand characters, and
+        then the query ends without an exception: so the whole of it goes into the log, and Spark is told in short.
+
+        Raises:
+            PermanentError: Whatever failed, in one line.
+        """
+        try:
+            self._cycle(batch, number)
+        except Exception as e:
+            log.exception("batch %d failed", number)
+            short = f"{type(e).__name__}: {' '.join(str(e).split())}"[:300]
+            raise PermanentError(short) from None
+
+    def _cycle(self, batch: DataFrame, number: int) -> None:
         began = time.monotonic()
         rows = batch.toArrow()
         collected = time.monotonic()

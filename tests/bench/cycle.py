@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trigger", type=float, default=1.0)
     parser.add_argument("--rate", type=float, default=200.0, help="records per second of 1,000 bytes")
     parser.add_argument("--conf", action="append", default=[], help="further Spark settings, KEY=VALUE")
-    parser.add_argument("--java-options", default="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+    parser.add_argument("--java-options", default="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xss4m")
     parser.add_argument("--query", help=argparse.SUPPRESS)
     parser.add_argument("--began", type=float, default=0.0, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -133,7 +133,7 @@ def measure(args: argparse.Namespace) -> None:
         if time.monotonic() < warm:
             skip = max(progress, default=-1)
     failure = stream.exception()
-    stream.stop()
+    query.stop(stream)
     if failure is not None:
         raise SystemExit(str(failure))
     counted = [p for n, p in progress.items() if n > skip]

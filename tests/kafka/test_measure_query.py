@@ -57,8 +57,7 @@ def running(spark: SparkSession, given: Settings) -> Iterator[Watched]:
         yield watched
         assert stream.exception() is None
     finally:
-        stream.stop()
-        stream.awaitTermination(30)
+        query.stop(stream)
 
 
 def test_rates_and_state_that_outlives_the_query(
@@ -82,6 +81,20 @@ def test_rates_and_state_that_outlives_the_query(
             assert measured == pytest.approx(load.behind(after), rel=0.05)
     with pytest.raises(SettingsError, match=r"measure\.buckets was 1 and is 3"):
         query.start(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), Watched())
+
+
+def test_a_failure_of_any_length_ends_the_query_with_its_reason(
+    spark: SparkSession, broker: Broker, topic: str, group: str, tmp_path: Path
+) -> None:
+    def fail(number: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        raise ValueError("no such luck " * 5_000)
+
+    stream = query.start(spark, settings(broker, tmp_path, {group: (topic,)}), fail)
+    limit = time.monotonic() + 120
+    while stream.isActive:
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    assert "ValueError: no such luck" in str(stream.exception())
 
 
 def test_topics_in_several_buckets_reach_their_groups(
