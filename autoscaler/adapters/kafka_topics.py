@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+from autoscaler.kept import kept
 
 _T = TypeVar("_T")
 Connection = Mapping[str, str | int | float | bool]
@@ -89,7 +90,7 @@ def admin_client(connection: Connection) -> AdminClient:
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.
     """
-    admin: AdminClient = client(AdminClient, connection, {})
+    admin: AdminClient = kept(client(AdminClient, connection, {}))
     return admin
 
 

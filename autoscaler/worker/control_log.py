@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released
+from autoscaler.kept import kept
 from autoscaler.worker.settings import Connection
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class LogPlace:
 
 def find_place(connection: Connection, group: str, stopped: threading.Event) -> LogPlace | None:
     """Wait until the controller has created both topics; ``None`` if told to stop meanwhile."""
-    admin = AdminClient({**connection, "log_level": 0})
+    admin = kept(AdminClient({**connection, "log_level": 0}))
     tries = 0
     while not stopped.is_set():
         try:
@@ -79,7 +80,7 @@ class ControlLog:
         self._take = take
         self._caught_up = caught_up
         self._replaced = replaced
-        self._admin = AdminClient({**connection, "log_level": 0})
+        self._admin = kept(AdminClient({**connection, "log_level": 0}))
         self._asked: Future[TopicDescription] | None = None
         self._ask_at = 0.0
         self._closed = threading.Event()
