@@ -97,12 +97,12 @@ command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties
 [[ -n $master ]] || command+=(--master 'local[4]')
 case ${master:-local} in
     local*)
-        command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
+        command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         [[ -n $delta ]] && command+=(--driver-class-path "$delta")
         ;;
     *)
         command+=(--packages "$DELTA_PACKAGE")
-        command+=(--driver-java-options "$log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
+        command+=(--driver-java-options "-Xss4m $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         ;;
 esac
 command+=(${options[@]+"${options[@]}"} "$job" --config "$config")

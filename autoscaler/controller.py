@@ -72,6 +72,7 @@ class GroupController:
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
     _completed: bool = False
+    _state: GroupState | None = None  # as last observed: what a cycle that could not observe still shows
 
     def cycle(self, number: int, snapshot: LoadSnapshot, measured: Mapping[str, float]) -> Decision:
         """Run one cycle and return what was decided.
@@ -80,7 +81,7 @@ class GroupController:
             FencedError: Another controller has taken over this group; the caller must end the job.
         """
         stages = Stages(clock=self.clock, seconds=dict(measured))
-        observation = Observation(group=self.policy.group, snapshot=snapshot, state=None, members=None)
+        observation = Observation(group=self.policy.group, snapshot=snapshot, state=self._state, members=None)
         outcomes: tuple[ActionOutcome, ...] = ()
         try:
             with stages("observe_s"):
@@ -117,6 +118,7 @@ class GroupController:
         pool = self._pool.observe()
         self._publisher.ended(pool.ended)
         state = self._publisher.observe()
+        self._state = replace(state, completed=())
         if not self._completed:
             self._catch_up(state)
         return pool, Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members)
@@ -185,9 +187,7 @@ class GroupController:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
             self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation))
-        self.sink(
-            cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
-        )
+        self.sink(cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds)
 
 
 def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decision:

@@ -143,8 +143,8 @@ def run(settings: Settings) -> int:
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
     while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):
         progress.look(stream)
-    if not job.stop.is_set() and (failure := stream.exception()) is not None:
-        log.error("the query failed: %s", failure)
+    if not job.stop.is_set():
+        log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
         job.exit_code = 1
     query.stop(stream)
     progress.close()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from autoscaler.model import GroupMembers, GroupState, Observation, TopicPartition, WorkerPhase
 
-_RECEIVING = (WorkerPhase.JOINING, WorkerPhase.ACTIVE)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
@@ -18,7 +16,7 @@ class Present:
         unplaced: Listed partitions that no plan names yet.
         pending: Listed partitions that their planned consumer has not taken yet.
         live: Consumers that live.
-        ready: Consumers that live and may be given partitions.
+        ready: Consumers that live and may be given partitions: those that have joined, to which a plan can bind.
         occupied: Consumers that must not end: they hold or are owed a partition, listed or not.
         requested: Consumers asked for; ``None`` before the first plan.
         epoch: Of the latest plan; 0 without one.
@@ -67,7 +65,7 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         unplaced=tuple(p for p in partitions if p not in owner and p not in state.orphans),
         pending=tuple(p for p in partitions if p in state.pending),
         live=frozenset(w.slot for w in state.workers if w.slot is not None),
-        ready=frozenset(w.slot for w in state.workers if w.slot is not None and w.phase in _RECEIVING),
+        ready=frozenset(w.slot for w in state.workers if w.slot is not None and w.phase is WorkerPhase.ACTIVE),
         occupied=frozenset(state.owner.values()) | {w.slot for w in state.workers if w.slot is not None and w.owned},
         requested=state.requested,
         epoch=state.epoch,

@@ -22,6 +22,8 @@ from autoscaler.worker.settings import Connection, worker_settings
 
 _log = logging.getLogger(__name__)
 
+_COMMIT_MS = 6000
+
 
 class ManagedConsumer:
     """A consumer whose partitions the autoscaler assigns.
@@ -79,7 +81,9 @@ class ManagedConsumer:
             "auto.offset.reset": "error",
             "log_level": 0,
         }
-        self._offsets = Consumer(config)  # commits and reads offsets only: a client serves one call at a time
+        # Commits and reads offsets only: a client serves one call at a time. A commit has no timeout of its own; it must not hold
+        # up the end of a lapsed incarnation, for which others wait.
+        self._offsets = Consumer({**config, "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
         self._intake = Intake(
             Consumer(config),
             self._now,

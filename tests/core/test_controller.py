@@ -141,6 +141,7 @@ def test_an_unreadable_control_log_is_no_load_and_no_action() -> None:
     decision = world.cycle(0, 0)
     assert decision.reason is Reason.NOT_READY
     assert "broker 1 timed out" in decision.detail
+    assert decision.consumers_now == decision.consumers == len(running)  # as last observed
     assert (len(world.publisher.published), world.pool.observe().running) == (plans, running)
 
 

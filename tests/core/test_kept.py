@@ -16,7 +16,7 @@ class Client:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("autoscaler.kept.time.monotonic", lambda: now[0])
     monkeypatch.setattr(module, "_clients", [])
     return now
 
