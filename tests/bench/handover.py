@@ -54,9 +54,10 @@ def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes
         pool, control = _group(broker.bootstrap, topic, directory, total_bytes_per_s / WORKERS / UTILISATION)
         rate = total_bytes_per_s / RECORD_BYTES
         command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(RECORD_BYTES)]
-        producer = subprocess.Popen(command)
+        producer: subprocess.Popen[bytes] | None = None
         try:
             owner = _spread(control, pool, topic, partitions)
+            producer = subprocess.Popen(command)  # not earlier: a backlog from the start would be measured with the moves
             time.sleep(5)  # caches and connections as in a long run
             chance = random.Random(7)
             for count in moved:
@@ -68,8 +69,9 @@ def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes
                     _settle(control)
                     time.sleep(chance.uniform(0.8, 1.2))
         finally:
-            producer.terminate()
-            producer.wait()
+            if producer is not None:
+                producer.terminate()
+                producer.wait()
             pool.stop_all(20)
             control.close()
         return _rows(plans, directory / "processed")
