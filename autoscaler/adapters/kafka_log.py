@@ -191,12 +191,16 @@ class LogReader:
             if described and all(f.done() for f in described.values()):
                 self._guarded(partial(self._note_facts, described))
                 described = {}
-            if now >= describe_at and not described:
+            if now >= describe_at and not described and self._heard(now):
                 describe_at = now + max(1.0, self._tick_s)
                 described = dict(self._admin.describe_topics(TopicCollection(list(self._topics)), request_timeout=5.0))
-            if now >= start_at and self.own_tick_seen is not None:
+            if now >= start_at and self._heard(now):
                 start_at = now + _LOG_START_EVERY_S
                 self._guarded(self._note_log_start)
+
+    def _heard(self, now: float) -> bool:
+        """Say whether the broker has just answered: an admin request whose broker goes away can abort the process in librdkafka."""
+        return self.own_tick_seen is not None and now - self.own_tick_seen < self._tick_s + 1.0
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """Go on after whatever Kafka says: the broker may be away for a while, and ``observe`` notices by the missing ticks."""

@@ -59,6 +59,7 @@ class KafkaGroupReader:
 
     def _read(self) -> None:
         try:
+            self._admin.list_topics(timeout=_CALL_S)  # an admin request whose broker is away can abort the process in librdkafka
             futures = self._admin.describe_consumer_groups(list(self._groups), request_timeout=_CALL_S) if self._groups else {}
         except KafkaException as e:
             client_log.info("membership of %s could not be read: %s", self._groups, e)

@@ -28,6 +28,7 @@ _MAX_REPLICATION = 3
 _HEARTBEAT_RETENTION_S = 600.0  # at least; a lease above two minutes gets more
 _HEARTBEAT_LEASES = 4.0
 _RETRY_PAUSE_S = 0.05
+_SAID_EVERY_S = 10.0
 _DENIED = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -40,7 +41,26 @@ _DENIED = frozenset({
 _SPEC: Any = OffsetSpec  # its constructors carry no types
 EARLIEST, LATEST = _SPEC.earliest(), _SPEC.latest()
 
+
+class Sparing(logging.Filter):
+    """Lets one line through per kind of message and client in ten seconds: while a broker is away a client says so all the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[object, ...], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether to write a record; the client gives facility and its own name as arguments."""
+        kind = (record.msg, *map(str, record.args[:2] if isinstance(record.args, tuple) else ()))
+        now = time.monotonic()
+        if now - self._said.get(kind, -_SAID_EVERY_S) < _SAID_EVERY_S:
+            return False
+        self._said = {k: at for k, at in self._said.items() if now - at < _SAID_EVERY_S} | {kind: now}
+        return True
+
+
 client_log = logging.getLogger("autoscaler.kafka")
+client_log.addFilter(Sparing())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
