@@ -68,9 +68,7 @@ class Job:
             sink=self._line,
         )
 
-    def _connect(
-        self, group: Group, connection: dict[str, str | int | float | bool]
-    ) -> tuple[PlanPublisher, WorkerPool]:
+    def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:
         if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
             raise SettingsError((f"groups.{group.group}: mode act needs workers",))
         lease_s = self.settings.handover.lease_s

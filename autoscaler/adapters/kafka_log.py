@@ -199,7 +199,7 @@ class LogReader:
                 self._guarded(self._note_log_start)
 
     def _heard(self, now: float) -> bool:
-        """Say whether the broker has just answered: an admin request whose broker goes away can abort the process in librdkafka."""
+        """Say whether the broker has just answered; without one, an admin request can make librdkafka abort the process."""
         return self.own_tick_seen is not None and now - self.own_tick_seen < self._tick_s + 1.0
 
     def _guarded(self, step: Callable[[], None]) -> None:

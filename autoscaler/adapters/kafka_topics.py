@@ -43,7 +43,7 @@ EARLIEST, LATEST = _SPEC.earliest(), _SPEC.latest()
 
 
 class Sparing(logging.Filter):
-    """Lets one line through per kind of message and client in ten seconds: while a broker is away a client says so all the time."""
+    """Lets a kind of message of a client through once in ten seconds: while a broker is away it comes all the time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -41,8 +41,7 @@ def find_place(connection: Connection, group: str, stopped: threading.Event) -> 
     tries = 0
     while not stopped.is_set():
         try:
-            if not _answers(admin):
-                raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker answers"))  # noqa: SLF001
+            _await_answer(admin)
             found = admin.describe_topics(TopicCollection([CONTROL_TOPIC, HEARTBEAT_TOPIC]), request_timeout=_ASK_S)
             control, heartbeats = found[CONTROL_TOPIC].result(), found[HEARTBEAT_TOPIC].result()
             return LogPlace(
@@ -58,13 +57,9 @@ def find_place(connection: Connection, group: str, stopped: threading.Event) -> 
     return None
 
 
-def _answers(admin: AdminClient) -> bool:
-    """Say whether a broker answers: an admin request whose broker is away can abort the process in librdkafka."""
-    try:
-        admin.list_topics(CONTROL_TOPIC, timeout=1.0)
-    except KafkaException:
-        return False
-    return True
+def _await_answer(admin: AdminClient) -> None:
+    """Raise ``KafkaException`` unless a broker answers; without one, an admin request can make librdkafka abort the process."""
+    admin.list_topics(CONTROL_TOPIC, timeout=1.0)
 
 
 class ControlLog:
@@ -141,7 +136,9 @@ class ControlLog:
         if self._asked is None:
             if time.monotonic() >= self._ask_at:
                 self._ask_at = time.monotonic() + _ASK_S
-                if not _answers(self._admin):
+                try:
+                    _await_answer(self._admin)
+                except KafkaException:
                     return
                 self._asked = self._admin.describe_topics(TopicCollection([CONTROL_TOPIC]), request_timeout=_ASK_S)[CONTROL_TOPIC]
         elif self._asked.done():
