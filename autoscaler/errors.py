@@ -8,10 +8,6 @@ class AutoscalerError(Exception):
     """Base of every error this project raises on purpose."""
 
 
-class NotReadyError(AutoscalerError):
-    """Something needed is not there yet; the loop waits and measures again."""
-
-
 class TransientError(AutoscalerError):
     """A call failed in a way that usually passes; the loop tries again.
 
@@ -31,10 +27,6 @@ class PermanentError(AutoscalerError):
 
 class FencedError(PermanentError):
     """Another controller has taken over; this one changes nothing any more and exits."""
-
-
-class LapsedError(AutoscalerError):
-    """This worker's lease is over; nothing more may be delivered, committed or released under it."""
 
 
 class SettingsError(AutoscalerError):

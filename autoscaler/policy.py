@@ -5,6 +5,7 @@ validation of the rest) is ``settings.py``'s business.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -13,15 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class Policy(BaseModel):
     """How one group is sized and placed. Units are in the names; ``conf/autoscaler.yaml`` explains every setting."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    group: Annotated[str, Field(min_length=1)]
+    group: Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]  # it also names a directory
     topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     mode: Literal["advise", "act"] = "advise"
     assignment: Literal["managed", "native"] = "managed"
     reset_policy: Literal["earliest", "latest"] = "earliest"
     read_committed: bool = False
-    capacity_bytes_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    capacity_bytes_per_s: Annotated[float, Field(gt=0, strict=True)]
     target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
     min_consumers: Annotated[int, Field(ge=1)] = 1
     max_consumers: Annotated[int, Field(ge=1)] = 64
@@ -36,15 +37,8 @@ class Policy(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
-        if self.min_consumers > self.max_consumers:
-            msg = f"min_consumers {self.min_consumers} is above max_consumers {self.max_consumers}"
-            raise ValueError(msg)
-        if self.assignment == "native" and self.mode == "act":
-            msg = "mode act is not available for assignment native: use mode advise, or assignment managed"
-            raise ValueError(msg)
-        if len(set(self.topics)) != len(self.topics):
-            msg = "topics names a topic twice"
-            raise ValueError(msg)
+        if found := contradictions(self.model_dump()):
+            raise ValueError("; ".join(found))
         return self
 
     @property
@@ -66,3 +60,20 @@ class Policy(BaseModel):
     def fingerprint(self) -> str:
         """Return 12 hex digits that change whenever a setting changes, for the audit."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+
+def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
+    """Return everything in which one group's settings, as somebody wrote them, contradict each other.
+
+    Values of a wrong type are passed over: each field says that itself.
+    """
+    found = []
+    least, most = group.get("min_consumers", 1), group.get("max_consumers", Policy.model_fields["max_consumers"].default)
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        found.append(f"min_consumers {least} is above max_consumers {most}")
+    if group.get("assignment") == "native" and group.get("mode") == "act":
+        found.append("mode act is not available for assignment native: use mode advise, or assignment managed")
+    topics = group.get("topics")
+    if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
+        found.append("topics names a topic twice")
+    return tuple(found)

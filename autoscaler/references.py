@@ -31,6 +31,8 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
             problems.append(f"cluster.connection.{key}: environment variable {text[4:]} is not set")
         except OSError as e:
             problems.append(f"cluster.connection.{key}: file {text[5:]} cannot be read ({e.strerror})")
+        except UnicodeDecodeError:
+            problems.append(f"cluster.connection.{key}: file {text[5:]} is not UTF-8 text")
     if problems:
         raise SettingsError(tuple(problems))
     return out

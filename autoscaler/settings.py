@@ -7,19 +7,33 @@
 import hashlib
 import json
 import os
+import re
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
-from autoscaler.policy import Policy
+from autoscaler.policy import Policy, contradictions
 from autoscaler.references import resolve_secrets
 
-_STRICT = ConfigDict(frozen=True, extra="forbid")
-_SECRETS = ("sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret")
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+_BROKER = re.compile(r"^\s*(\w+://)?[^\s:/]+:\d{1,5}\s*$|^\s*\[[0-9a-fA-F:.]+\]:\d{1,5}\s*$")
+# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
+CONNECTION_KEYS = frozenset({
+    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
+    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
+    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
+    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
+    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
+})  # fmt: skip
 
 
 class Cluster(BaseModel):
@@ -32,15 +46,34 @@ class Cluster(BaseModel):
 
     @field_validator("connection")
     @classmethod
-    def _reachable(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-        if not str(value.get("bootstrap.servers", "")).strip():
-            msg = "bootstrap.servers is missing: name at least one broker, such as localhost:9092"
-            raise ValueError(msg)
-        for key in _SECRETS:
-            if key in value and not str(value[key]).startswith(("env:", "file:")):
-                msg = f"{key} must be a reference, env:NAME or file:PATH, not the secret itself"
-                raise ValueError(msg)
+    def _usable(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+        if found := _connection_problems(value):
+            raise ValueError("; ".join(found))
         return value
+
+
+def _connection_problems(connection: Mapping[str, object]) -> list[str]:
+    found = []
+    servers = str(connection.get("bootstrap.servers", "")).strip()
+    if not servers:
+        found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
+    elif not servers.startswith(("env:", "file:")):
+        wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
+        found += [f"bootstrap.servers: {s.strip()!r} is not host:port" for s in wrong]
+    for key in sorted(map(str, connection)):
+        value = str(connection[key])
+        if _is_secret(key) and not value.startswith(("env:", "file:")):
+            found.append(f"{key} must be a reference, env:NAME or file:PATH, not the secret itself")
+        elif key not in CONNECTION_KEYS:
+            found.append(f"{key} is not a connection setting that every client here understands; conf/autoscaler.yaml names them")
+    protocol = str(connection.get("security.protocol", "plaintext")).lower()
+    if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
+        found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
+    return found
+
+
+def _is_secret(key: str) -> bool:
+    return any(word in key for word in ("password", "secret", ".pem"))
 
 
 class Measure(BaseModel):
@@ -88,6 +121,9 @@ class Audit(BaseModel):
     flush_s: Annotated[float, Field(gt=0)] = 5.0
 
 
+_NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
+
+
 class Group(Policy):
     """One group: its policy and, in a managed group that acts, what runs its workers."""
 
@@ -96,8 +132,7 @@ class Group(Policy):
     @model_validator(mode="after")
     def _acts_on_something(self) -> Self:
         if self.mode == "act" and self.workers is None:
-            msg = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
-            raise ValueError(msg)
+            raise ValueError(_NO_WORKERS)
         return self
 
 
@@ -114,11 +149,9 @@ class Settings(BaseModel):
     audit: Audit = Audit()
 
     @model_validator(mode="after")
-    def _groups_once(self) -> Self:
-        names = [g.group for g in self.groups]
-        for name in sorted({n for n in names if names.count(n) > 1}):
-            msg = f"groups names {name!r} twice"
-            raise ValueError(msg)
+    def _sound(self) -> Self:
+        if found := _across(self.model_dump()):
+            raise ValueError("; ".join(found))
         return self
 
     @property
@@ -133,14 +166,55 @@ class Settings(BaseModel):
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
 
 
-def _missing_references(settings: Settings) -> list[str]:
+def _across(data: Mapping[str, object]) -> list[str]:
+    """Return what is wrong between settings that are each fine by themselves; wrong types are passed over."""
+    found = []
+    groups = data.get("groups")
+    names = [g.get("group") for g in groups if isinstance(g, Mapping)] if isinstance(groups, list | tuple) else []
+    found += [f"groups: {name!r} is named twice" for name in sorted({str(n) for n in names if n and names.count(n) > 1})]
+    measure = data.get("measure")
+    if isinstance(measure, Mapping):
+        shown = {
+            k: measure.get(k, Measure.model_fields[k].default) for k in ("trigger_s", "window_s", "known_for_s", "watchdog_s")
+        }
+        if all(isinstance(v, int | float) for v in shown.values()):
+            trigger = shown["trigger_s"]
+            if shown["watchdog_s"] < 3 * trigger:
+                found.append(
+                    f"measure.watchdog_s: {shown['watchdog_s']:g} is less than three triggers of {trigger:g} s: it would bark"
+                )
+            if shown["window_s"] < trigger:
+                found.append(f"measure.window_s: {shown['window_s']:g} is shorter than measure.trigger_s {trigger:g}")
+            if (known := shown["known_for_s"]) < 2 * trigger:
+                found.append(f"measure.known_for_s: {known:g} is less than two triggers of {trigger:g} s: nothing would be known")
+    return found
+
+
+def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
+    """Yield what the fields' own checks keep from being looked at when one of them fails."""
+    groups = data.get("groups")
+    for number, group in enumerate(groups if isinstance(groups, list) else ()):
+        if isinstance(group, dict):
+            yield from (f"groups.{number}: {x}" for x in contradictions(group))
+            if group.get("mode") == "act" and not group.get("workers"):
+                yield f"groups.{number}: {_NO_WORKERS}"
+    yield from _across(data)
+
+
+def _missing_references(data: Mapping[str, object]) -> list[str]:
     problems = []
-    connection = settings.cluster.connection
+    state = str(data.get("state_dir", ""))
+    if "$" in (left := os.path.expandvars(state)):
+        problems.append(f"state_dir: {left} names an environment variable that is not set")
+    cluster = data.get("cluster")
+    connection = cluster.get("connection") if isinstance(cluster, Mapping) else None
+    if not isinstance(connection, Mapping):
+        return problems
     for key, value in connection.items():
-        if key.endswith(".location") and not Path(str(value)).exists():
+        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists():
             problems.append(f"cluster.connection.{key}: file {value} does not exist")
     try:
-        resolve_secrets(connection)
+        resolve_secrets({str(k): v for k, v in connection.items() if isinstance(v, str)})
     except SettingsError as e:
         problems.extend(e.problems)
     return problems
@@ -157,19 +231,38 @@ def load(path: str | Path) -> Settings:
         text = file.read_text(encoding="utf-8")
     except OSError as e:
         raise SettingsError((f"{file}: cannot be read ({e.strerror}); give an existing file with --config",)) from e
+    except UnicodeDecodeError as e:
+        raise SettingsError((f"{file}: is not UTF-8 text",)) from e
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _OnceLoader)  # noqa: S506  a safe loader
     except yaml.YAMLError as e:
         raise SettingsError((f"{file}: is not YAML: {e}",)) from e
     if not isinstance(data, dict):
         raise SettingsError((f"{file}: holds no settings; see conf/autoscaler.yaml for all of them",))
+    problems: list[str] = []
+    settings = None
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
-        raise SettingsError(tuple(_problem(x["loc"], x["msg"], x["type"], x.get("input")) for x in _own(e.errors()))) from e
-    if problems := _missing_references(settings):
-        raise SettingsError(tuple(problems))
+        for x in _own(e.errors()):
+            problems += _problem(x["loc"], x["msg"], x["type"], x.get("input"))
+        problems += _also_wrong(data)
+    problems += _missing_references(data)
+    if problems or settings is None:
+        raise SettingsError(tuple(dict.fromkeys(problems)))
     return settings
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one block: YAML would quietly take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002  as yaml calls it
+        """Return the block as a dict."""
+        keys = [self.construct_object(k, deep=deep) for k, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is set twice", node.start_mark)
+        return super().construct_mapping(node, deep=deep)
 
 
 def _own(errors: list[ErrorDetails]) -> list[ErrorDetails]:
@@ -178,11 +271,14 @@ def _own(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [e for e in errors if e["type"] != "too_short" or e["loc"] not in deeper]
 
 
-def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> str:
-    path = ".".join(str(x) for x in loc) or "file"
+def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> list[str]:
+    path = ".".join(str(x) for x in loc)
+    before = f"{path}: " if path else ""
     if kind == "extra_forbidden":
-        return f"{path}: unknown setting; conf/autoscaler.yaml lists all of them"
+        return [f"{before}unknown setting; conf/autoscaler.yaml lists all of them"]
     if kind == "missing":
-        return f"{path}: is required"
-    shown = "" if isinstance(given, dict) or any(s in path for s in _SECRETS) else f", not {given!r}"
-    return f"{path}: {msg.removeprefix('Value error, ')}{shown}"
+        return [f"{before}is required"]
+    if kind == "value_error":  # one of ours: it may say several things, each complete
+        return [before + said for said in msg.removeprefix("Value error, ").split("; ")]
+    shown = "" if isinstance(given, dict) or _is_secret(path) else f", not {given!r}"
+    return [f"{before}{msg}{shown}"]

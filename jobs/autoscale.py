@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
@@ -21,9 +22,10 @@ from autoscaler.adapters.decision_summary import summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka_topics import probe
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.controller import GroupController
-from autoscaler.errors import FencedError, SettingsError
+from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
 from autoscaler.references import resolve_secrets
@@ -130,9 +132,33 @@ class Job:
         self.lines.close()
 
 
+def greet(settings: Settings) -> None:
+    """Look whether the cluster answers and has the topics, and say what to do if not.
+
+    A job that starts for the first time stops at a wrong name; one that has run before goes on, because a topic that is away for
+    a while must not keep it from looking after the other groups.
+
+    Raises:
+        SettingsError: At a first start: topics that do not exist, or may not be described.
+    """
+    topics = sorted({t for g in settings.groups for t in g.topics})
+    try:
+        probe(resolve_secrets(settings.cluster.connection), topics)
+    except TransientError as e:
+        log.warning("%s; going on, nothing is decided until it answers", e)
+    except SettingsError as e:
+        if not (settings.root / "checkpoint" / "commits").is_dir():
+            raise
+        for problem in e.problems:
+            log.warning("%s", problem)
+
+
 def run(settings: Settings) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
-    spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+    with ThreadPoolExecutor(1) as beside:
+        greeting = beside.submit(greet, settings)  # while the JVM starts
+        spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+        greeting.result()
     job = Job(settings, spark)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: job.stop.set())

@@ -26,7 +26,7 @@ groups:
 """
 BAD = """
 cluster:
-  connection: {sasl.password: secret}
+  connection: {sasl.password: tiger7}
 state_dir: /tmp/x
 colour: red
 groups:
@@ -75,7 +75,7 @@ def test_validate_says_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     assert done.returncode == 78
     for said in ("bootstrap.servers is missing", "colour: unknown setting", "capacity_bytes_per_s", "target_utilisation"):
         assert said in done.stderr, said
-    assert "secret" not in done.stderr
+    assert "tiger7" not in done.stderr
     assert all(line.startswith(f"{file}: ") for line in done.stderr.splitlines())
 
 

@@ -70,8 +70,13 @@ def _need_members(cycle: Cycle) -> Step | None:
     if cycle.observation.state is not None:
         return None
     members = cycle.observation.members
+    if cycle.policy.assignment == "managed":
+        return None  # advise on a group that is to be managed: what its present consumers hold does not matter
     if members is None:
         return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
+    if members.state.upper() == "DEAD" and not members.members:
+        detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
+        return Step(reason=Reason.NOT_READY, detail=detail)
     if members.state.upper() in _REBALANCING:
         return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
     return None
@@ -220,6 +225,10 @@ def _advice(cycle: Cycle) -> str:
         return ""
     after = max(consumer_loads(cycle.load.rates, planned.owner).values(), default=0.0)
     now = f"now {len(present.live)} consumers, the hottest with {rate_text(size.hottest[1])}"
+    if cycle.observation.state is None and cycle.policy.assignment == "managed":
+        now = "in advise mode the consumers of a managed group are not looked at"
+    elif cycle.observation.members is None:
+        now = "its consumers are not known yet"
     return (
         f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
         f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"

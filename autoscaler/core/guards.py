@@ -67,6 +67,8 @@ def _settled(q: Question) -> str | None:
 
 
 def _backlog(q: Question) -> str | None:
+    if aged := q.load.behind_since_unknown:
+        return f"{aged[0]} has records to go that are older than what is remembered, so nobody knows how far it is behind"
     if q.load.lag_s is None or q.load.lag_s <= q.policy.backlog_s:
         return None
     return f"{q.load.furthest_behind} is {q.load.lag_s:.1f} s behind, more than {q.policy.backlog_s:g} s"

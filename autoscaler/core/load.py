@@ -24,6 +24,7 @@ class GroupLoad:
         lag_records: Sum; ``None`` if any is unknown.
         lag_s: Of the partition that is furthest behind; ``None`` if no lag is known.
         furthest_behind: That partition.
+        behind_since_unknown: Partitions with records to go, of which nobody knows how old they are.
     """
 
     rates: Mapping[TopicPartition, float]
@@ -37,6 +38,7 @@ class GroupLoad:
     lag_records: int | None
     lag_s: float | None
     furthest_behind: TopicPartition | None
+    behind_since_unknown: tuple[TopicPartition, ...]
 
 
 def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
@@ -61,6 +63,7 @@ def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
         lag_records=_sum_known([x.lag_records for x in snapshot.loads]),
         lag_s=worst[0],
         furthest_behind=worst[1],
+        behind_since_unknown=tuple(p for p in partitions if by_partition[p].lag_records and by_partition[p].lag_s is None),
     )
 
 

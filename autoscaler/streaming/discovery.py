@@ -5,6 +5,7 @@ waits for it. While no broker answers, the last picture stays: rows become error
 """
 
 import base64
+import sys
 import threading
 import time
 import uuid
@@ -92,8 +93,11 @@ class Discovery:
             except AutoscalerError as e:
                 self._latest = replace(self._latest, error=str(e))
                 pause = min(self._every_s, 0.5)
-            except RuntimeError:
-                return  # the interpreter is ending and starts no threads any more
+            except Exception as e:  # noqa: BLE001  whatever it is, the thread must look again, and silence would hide it
+                if sys.is_finalizing():
+                    return  # no thread can be started any more
+                self._latest = replace(self._latest, error=f"{type(e).__name__}: {e}")
+                pause = min(self._every_s, 0.5)
             self._stop.wait(pause)
 
     def _complete(self) -> bool:

@@ -142,9 +142,14 @@ def claim(checkpoint: Path, settings: Settings) -> None:
             problem = f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir"
             raise SettingsError((problem,))
         checkpoint.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(mine), encoding="utf-8")
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(mine), encoding="utf-8")
+        part.replace(file)  # whole or not at all: the job may be killed at any time
         return
-    theirs = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        theirs = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise SettingsError((f"state_dir: {file} cannot be read ({e}); remove {checkpoint}, or name another state_dir",)) from e
     differing = [k for k in mine if k != "fingerprint" and theirs.get(k) != mine[k]]
     if theirs == mine:
         return

@@ -504,3 +504,25 @@ def test_the_window_is_bounded_and_reaches_back_to_its_start() -> None:
 
 def test_the_rules_end_with_one_that_always_answers() -> None:
     assert RULES[-1].__name__ == "_rest"
+
+
+def test_records_of_unknown_age_keep_a_group_from_shrinking() -> None:
+    idle = [load(tp(p), 0.0, lag_records=1_000_000, lag_s=None) for p in range(4)]
+    history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
+    answer, _ = decide(observation(snapshot(idle), state(owned([0], [1], [2], [3]))), history, policy(), T0)
+    assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.BACKLOG)
+    assert not answer.actions
+    assert "nobody knows how far" in answer.detail
+
+
+def test_a_group_that_does_not_exist_is_named() -> None:
+    native = policy(mode="advise", assignment="native", group="shop")
+    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), native, T0)
+    assert answer.reason is Reason.NOT_READY
+    assert "no group 'shop' exists" in answer.detail
+
+
+def test_advise_on_a_group_to_be_managed_does_not_pretend_to_see_its_consumers() -> None:
+    answer, _ = decide(observation(rates(70.0, 70.0), None, None), History(), policy(mode="advise"), T0)
+    assert answer.recommended == 2
+    assert "are not looked at" in answer.detail

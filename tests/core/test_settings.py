@@ -170,7 +170,50 @@ def test_groups_that_make_no_sense(tmp_path: Path, changes: dict[str, object], s
 
 def test_a_group_named_twice(tmp_path: Path) -> None:
     group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
-    assert "names 'g' twice" in problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group, group]}))[0]
+    assert "'g' is named twice" in problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group, group]}))[0]
+
+
+def test_everything_is_said_at_once_whatever_kind_it_is_of(tmp_path: Path) -> None:
+    first = {"group": "a", "topics": ["t", "t"], "capacity_bytes_per_s": 0, "min_consumers": 9, "max_consumers": 2, "color": 1}
+    second = {"group": "a", "topics": ["t"], "capacity_bytes_per_s": 5, "mode": "act", "assignment": "native"}
+    connection = {
+        "bootstrap.servers": "localhost, b:abc", "nonsense.key": 1, "security.protocol": "FOO", "ssl.key.password": "tiger7",
+        "ssl.ca.location": str(tmp_path / "no.pem"), "sasl.username": "env:NOT_SET_ANYWHERE",
+    }  # fmt: skip
+    said = "\n".join(problems(write(tmp_path / "c.yaml", {
+        "cluster": {"connection": connection}, "state_dir": "${NOT_SET_EITHER}/x", "groups": [first, second],
+        "measure": {"trigger_s": 30, "watchdog_s": 40},
+    })))  # fmt: skip
+    for part in (
+        "'localhost' is not host:port", "'b:abc' is not host:port", "nonsense.key is not", "security.protocol: 'foo'",
+        "ssl.key.password must be a reference", "no.pem does not exist", "NOT_SET_ANYWHERE is not set", "NOT_SET_EITHER",
+        "groups.0.capacity_bytes_per_s", "groups.0.color", "groups.0: min_consumers 9", "groups.0: topics names a topic twice",
+        "groups.1: mode act is not available", "groups.1: mode act needs workers", "'a' is named twice", "measure.watchdog_s",
+        "measure.known_for_s",
+    ):  # fmt: skip
+        assert part in said, part
+    assert "tiger7" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("state_dir: x\nstate_dir: y\n", "'state_dir' is set twice"),
+        ("groups: [{group: g, capacity_bytes_per_s: yes, topics: [t]}]", "groups.0.capacity_bytes_per_s"),
+        ("groups: [{group: ../../x, capacity_bytes_per_s: 1, topics: [t]}]", "groups.0.group"),
+        ("audit: {flush_s: .inf}", "audit.flush_s"),
+    ],
+)
+def test_values_that_are_no_values(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    assert said in "\n".join(problems(file))
+
+
+def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_bytes(b"state_dir: \xff\xfe")
+    assert "is not UTF-8" in problems(file)[0]
 
 
 # --- the policy ------------------------------------------------------------------------------------------------------

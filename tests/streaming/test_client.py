@@ -6,6 +6,8 @@ import time
 import pytest
 
 from autoscaler.errors import SettingsError, TransientError
+from autoscaler.settings import CONNECTION_KEYS
+from autoscaler.streaming import client
 from autoscaler.streaming.client import Client, Clients, translate
 
 
@@ -65,3 +67,7 @@ def test_a_listener_that_never_answers_costs_the_deadline_only() -> None:
 def test_a_missing_secret_is_a_settings_error() -> None:
     with pytest.raises(SettingsError, match="NOT_THERE"):
         Client({"bootstrap.servers": "127.0.0.1:1", "sasl.password": "env:NOT_THERE"}, time.monotonic() + 1)
+
+
+def test_the_settings_know_every_name_that_can_be_translated() -> None:
+    assert client._TRANSLATED.keys() | client._WITHOUT_MEANING == CONNECTION_KEYS
