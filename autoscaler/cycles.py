@@ -40,7 +40,7 @@ class Cycle:
     consumers_now: int
     consumers: int
     lower_bound: int
-    total_bytes_per_s: float
+    total_bytes_per_s: float | None
     total_lag_records: int | None
     usable_bytes_per_s: float
     capacity_bytes_per_s: float
@@ -76,7 +76,7 @@ class Cycle:
             consumers_now=_count(data, "consumers_now") or 0,
             consumers=_count(data, "consumers") or 0,
             lower_bound=_count(data, "lower_bound") or 0,
-            total_bytes_per_s=_number(data, "total_bytes_per_s") or 0.0,
+            total_bytes_per_s=_number(data, "total_bytes_per_s"),
             total_lag_records=_count(data, "total_lag_records"),
             usable_bytes_per_s=_number(data, "usable_bytes_per_s") or 0.0,
             capacity_bytes_per_s=_number(data, "capacity_bytes_per_s") or 0.0,

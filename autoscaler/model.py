@@ -268,7 +268,7 @@ class Decision:
     imbalance: float | None
     oversized: tuple[TopicPartition, ...]
     capacity_bytes_per_s: float  # usable: capacity times target utilisation
-    total_bytes_per_s: float
+    total_bytes_per_s: float | None  # None: nothing is measured yet
     total_lag_records: int | None
     algorithm: str
     policy_fingerprint: str

@@ -75,7 +75,7 @@ class View:
         if self.started_at is None:
             self.started_at = cycle.t
         self.latest = cycle
-        if cycle.known:
+        if cycle.known and cycle.total_bytes_per_s is not None:
             self.rates.append(cycle.total_bytes_per_s)
         if cycle.actions:
             self.changes.append(cycle)
@@ -245,7 +245,7 @@ def _totals(cycle: Cycle) -> Text:
 
 def _rates(rates: Sequence[float], cycle: Cycle, width: int) -> Text:
     label = "rate so far "
-    top = f" peak {rate(max(rates, default=cycle.total_bytes_per_s))}"
+    top = f" peak {rate(max(rates) if rates else cycle.total_bytes_per_s)}"
     return Text.assemble((label, "dim"), (sparkline(list(rates), width - len(label) - len(top)), "cyan"), (top, "dim"))
 
 

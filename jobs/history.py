@@ -77,7 +77,7 @@ def history(rows: Sequence[dict[str, Any]]) -> Table:
             _count(r["consumers_now"], r["consumers"]),
             r["reason"] + (f" ({r['limited_by']})" if r["limited_by"] else ""),
             _done(r),
-            f"{r['bytes_per_s'] / 1e6:.2f}",
+            "?" if r["bytes_per_s"] is None else f"{r['bytes_per_s'] / 1e6:.2f}",
             lag,
             why,
             style="" if r["acted"] else "dim",

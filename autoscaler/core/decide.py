@@ -202,7 +202,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         imbalance=size.imbalance,
         oversized=size.oversized,
         capacity_bytes_per_s=policy.usable_bytes_per_s,
-        total_bytes_per_s=load.total_bytes_per_s,
+        total_bytes_per_s=load.total_bytes_per_s if load.measured else None,
         total_lag_records=load.lag_records,
         algorithm=policy.algorithm,
         policy_fingerprint=policy.fingerprint,

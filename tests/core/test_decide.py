@@ -526,3 +526,10 @@ def test_advise_on_a_group_to_be_managed_does_not_pretend_to_see_its_consumers()
     answer, _ = decide(observation(rates(70.0, 70.0), None, None), History(), policy(mode="advise"), T0)
     assert answer.recommended == 2
     assert "are not looked at" in answer.detail
+
+
+def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:
+    answer, _ = decide(observation({tp(0): None, tp(1): None}, state(owned([0, 1]))), History(), policy(), T0)
+    assert answer.total_bytes_per_s is None
+    measured, _ = decide(observation(rates(0.0, 0.0), state(owned([0, 1]))), History(), policy(), T0)
+    assert measured.total_bytes_per_s == 0.0
