@@ -39,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
         return EXIT_FAILED
+    except ModuleNotFoundError as e:  # the base install has the worker library only
+        sys.stderr.write(
+            f"{e.name} is not installed: this command needs the extra, pip install 'kafka-group-autoscaler[controller]'\n"
+        )
+        return EXIT_FAILED
 
 
 def _program(name: str, args: Sequence[str]) -> int:

@@ -156,15 +156,18 @@ def show(root: Path, console: Console, *, sql: str | None, limit: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line, print, and turn errors into messages."""
     parser = argparse.ArgumentParser(prog="history.py", description="Show what the autoscaler decided and why.")
-    parser.add_argument("--config", required=True, help="configuration of the job whose tables are read")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", help="configuration of the job whose tables are read")
+    where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
     parser.add_argument("--sql", help="a query over the views of docs/audit.md instead")
     parser.add_argument("--limit", type=int, default=200, help="most lines to print (the newest), 200 by default")
     args = parser.parse_args(argv)
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
-        show(load(args.config).root / "tables", console, sql=args.sql, limit=args.limit)
+        root = args.tables if args.tables is not None else load(args.config).root / "tables"
+        show(root.absolute(), console, sql=args.sql, limit=args.limit)
     except SettingsError as e:
-        sys.stderr.write("\n".join(f"{args.config}: {p}" for p in e.problems) + "\n")
+        sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
         return EXIT_SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")

@@ -34,11 +34,11 @@ def replace_lost(cycle: Cycle) -> Step | None:
     if not present.orphans:
         return None
     what = f"{len(present.orphans)} partitions ({names(present.orphans)}) lost their consumer"
-    if not present.ready:
+    if not present.receivers:
         return Step(
             reason=Reason.WORKER_LOST,
             limited_by=Reason.NOT_READY,
-            detail=f"{what} and no other one lives; consumers {names(sorted(present.slots or {0}))} are awaited",
+            detail=f"{what} and no other one can take them; consumers {names(sorted(present.slots or {0}))} are awaited",
             requested=present.slots or frozenset({0}),
             waiting=True,
         )
@@ -59,7 +59,7 @@ def place_added(cycle: Cycle) -> Step | None:
     if not present.unplaced or not cycle.load.rates:
         return None
     what = f"{len(present.unplaced)} partitions ({names(present.unplaced)}) are new"
-    if not present.ready:
+    if not present.receivers:
         return Step(
             reason=Reason.PARTITIONS_CHANGED,
             limited_by=Reason.NOT_READY,

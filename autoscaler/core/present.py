@@ -46,8 +46,8 @@ class Present:
 
     @property
     def receivers(self) -> frozenset[int]:
-        """Return the consumers that partitions without one go to: ready and paid for, or else any that is ready."""
-        return self.ready & self.slots or self.ready
+        """Return the consumers that partitions without one go to: ready and paid for; any that is ready if none is paid for."""
+        return self.ready & self.slots if self.slots else self.ready
 
 
 def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:

@@ -411,7 +411,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import autoscaler.worker
 ours = {m for m in sys.modules if m.startswith("autoscaler.")}
-base = ("autoscaler.worker", "autoscaler.handover", "autoscaler.errors", "autoscaler.references")
+base = ("autoscaler.worker", "autoscaler.handover", "autoscaler.errors", "autoscaler.references", "autoscaler.kept")
 print(sorted(m for m in ours if not m.startswith(base)))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
