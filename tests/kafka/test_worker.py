@@ -73,7 +73,7 @@ class Publisher:
         self.reader = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
         )
-        where = partition_for(group, 4)
+        self.where = where = partition_for(group, self._partitions())  # another test may have made them, with more
         self.reader.assign([TopicPartition(CONTROL_TOPIC, where, 0), TopicPartition(HEARTBEAT_TOPIC, where, 0)])
 
     def _topics(self) -> None:
@@ -83,6 +83,9 @@ class Publisher:
                 self.admin.create_topics([NewTopic(name, 4, 1, config=config)])[name].result()
             except KafkaException as e:
                 assert "already exists" in str(e)  # noqa: PT017  (any other failure is one)
+
+    def _partitions(self) -> int:
+        return len(self.admin.list_topics(CONTROL_TOPIC, timeout=10).topics[CONTROL_TOPIC].partitions)
 
     def _id(self, topic: str) -> str | None:
         try:
@@ -94,7 +97,7 @@ class Publisher:
         self.producer.begin_transaction()
         for record in records:
             key, value = encode(record)
-            self.producer.produce(CONTROL_TOPIC, value, key, partition_for(self.group, 4))
+            self.producer.produce(CONTROL_TOPIC, value, key, self.where)
         self.producer.commit_transaction(30)
 
     def observe(self) -> None:
