@@ -60,7 +60,9 @@ def managed(options: Options, console: Console) -> int:
     code = subprocess.run(check, cwd=options.project, check=False).returncode
     stage.close()
     if options.keep:
-        console.print(f"check again with: autoscaler check --run-dir {options.run.root}", highlight=False, soft_wrap=True)
+        console.print(
+            f"check again with: .venv/bin/autoscaler check --run-dir {options.run.root}", highlight=False, soft_wrap=True
+        )
     return code
 
 

@@ -274,6 +274,15 @@ def _publish_unseen(run: Made) -> None:
     next(run.rows("actions", decision_id=f"g/{UP_AT}", phase="outcome"))["epoch"] = 9
 
 
+def _forget_a_plan_that_nobody_worked_under(run: Made) -> None:
+    later = {"decision_id": "g/later"}
+    run.tables["decisions"].append({**next(run.rows("decisions", decision_id=f"g/{DOWN_AT}")), **later})
+    for phase, epoch in (("intent", None), ("outcome", 5)):  # plan 4, in between, has left no row
+        run.tables["actions"].append(
+            {**next(run.rows("actions", decision_id=f"g/{DOWN_AT}", phase=phase)), **later, "epoch": epoch}
+        )
+
+
 def _never_grow(run: Made) -> None:
     next(run.rows("decisions", decision_id=f"g/{UP_AT}"))["consumers"] = 1
 
@@ -307,6 +316,7 @@ BROKEN: tuple[tuple[Callable[[Made], None], set[str]], ...] = (
     (_forget_a_decision, {"decisions have their rows"}),
     (_write_a_decision_twice, {"decisions have their rows"}),
     (_publish_unseen, {"decisions have their rows"}),
+    (_forget_a_plan_that_nobody_worked_under, {"decisions have their rows"}),
     (_never_grow, {"scale-up"}),
     (_fail_to_grow, {"scale-up"}),
     (_never_shrink, {"scale-down"}),

@@ -175,6 +175,12 @@ def actions_recorded(e: Evidence) -> Finding:
     published_epochs = {a.epoch for a in e.actions if a.epoch is not None}
     cases += [f"plan {n} was worked under but no action published it" for n in sorted({t.epoch for t in e.tenures})
               if n not in published_epochs]  # fmt: skip
+    # Plans are numbered 1, 2, 3 …: a number without an action is one whose rows are missing, unless it was reported as failed
+    # although it came through.
+    gaps = sorted(set(range(1, max(published_epochs, default=0))) - published_epochs)
+    failed = sum(a.phase == "outcome" and a.epoch is None and a.status == "failed" for a in e.actions)
+    if len(gaps) > failed:
+        cases.append(f"plans {', '.join(map(str, gaps[:_SHOWN]))} were published, but no action says so")
     return Finding(rule="decisions have their rows", ok=not cases and bool(acted),
                    measured=f"{len(e.decisions)} decisions, {len(acted)} acted, {len(cases)} incomplete",
                    numbers={"decisions": len(e.decisions), "acted": len(acted), "incomplete": len(cases)},
