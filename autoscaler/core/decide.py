@@ -45,14 +45,14 @@ def hold(observation: Observation, policy: Policy, now: float, reason: Reason, d
 
 
 def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
-    load = read_load(observation.snapshot, policy.stale_after_s)
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s)
     present = read_present(observation, load.partitions)
     size = measure_size(load, present, policy)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
     if load.stale:
         history = replace(history, recommendations=())
-    elif size.calm is not None and not load.unknown:
+    elif size.calm is not None and not load.unknown and not load.absent:
         history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
     return Cycle(observation=observation, load=load, present=present, size=size, history=history, policy=policy, now=now)
 
@@ -147,8 +147,8 @@ def _rest(cycle: Cycle) -> Step:
 
 RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _refuse_foreign,
-    _need_members,
     _need_partitions,
+    _need_members,
     replace_lost,
     place_first,
     place_added,
@@ -207,7 +207,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         algorithm=policy.algorithm,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
-        detail=f"{step.detail}; {_advice(cycle)}" if advised and size.planned else step.detail,
+        detail="; ".join(filter(None, (step.detail, _advice(cycle) if advised else "", _absent(cycle)))),
         hot=step.hot,
     )
 
@@ -233,6 +233,12 @@ def _advice(cycle: Cycle) -> str:
         f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
         f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"
     )
+
+
+def _absent(cycle: Cycle) -> str:
+    """Say which topics the figures leave out, so that nobody takes them for idle."""
+    absent = cycle.load.absent if cycle.load.partitions else ()
+    return f"topics {names(absent)} are not measured: {cycle.load.error or 'nothing is known of them yet'}" if absent else ""
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:

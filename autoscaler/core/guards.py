@@ -54,6 +54,8 @@ def _minimum(q: Question) -> str | None:
 
 
 def _measured(q: Question) -> str | None:
+    if q.load.absent:
+        return f"topic {q.load.absent[0]} is not measured right now"
     if not q.load.unknown:
         return None
     first = q.load.unknown[0]

@@ -24,6 +24,8 @@ class GroupLoad:
         lag_records: Sum; ``None`` if any is unknown.
         lag_s: Of the partition that is furthest behind; ``None`` if no lag is known.
         furthest_behind: That partition.
+        absent: Topics of the group of which not one partition is listed: their load is unknown, not zero.
+        error: What the measurement says went wrong, if anything.
         behind_since_unknown: Partitions with records to go, of which nobody knows how old they are.
     """
 
@@ -39,9 +41,11 @@ class GroupLoad:
     lag_s: float | None
     furthest_behind: TopicPartition | None
     behind_since_unknown: tuple[TopicPartition, ...]
+    absent: tuple[str, ...]
+    error: str | None
 
 
-def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
+def read_load(snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: float) -> GroupLoad:
     """Return the load of a snapshot. A rate that is no number, infinite or negative counts as not measured."""
     by_partition = {x.partition: x for x in snapshot.loads}
     partitions = tuple(sorted(by_partition))
@@ -51,7 +55,10 @@ def read_load(snapshot: LoadSnapshot, stale_after_s: float) -> GroupLoad:
     lags = [(x.lag_s, p) for p, x in by_partition.items() if x.lag_s is not None]
     worst = max(lags, key=lambda x: (x[0], x[1])) if lags else (None, None)
     unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
+    listed = {p.topic for p in partitions}
     return GroupLoad(
+        absent=tuple(sorted(t for t in topics if t not in listed)),
+        error=snapshot.error,
         rates={p: measured.get(p, mean) for p in partitions} if measured else {},
         measured=measured,
         partitions=partitions,

@@ -533,3 +533,22 @@ def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:
     assert answer.total_bytes_per_s is None
     measured, _ = decide(observation(rates(0.0, 0.0), state(owned([0, 1]))), History(), policy(), T0)
     assert measured.total_bytes_per_s == 0.0
+
+
+def test_a_topic_that_cannot_be_described_is_no_topic_without_load() -> None:
+    two = policy(topics=("orders", "gone"))
+    history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
+    seen = snapshot(rates(5.0, 5.0, 5.0, 5.0), error="gone: TOPIC_AUTHORIZATION_FAILED")
+    answer, after = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, two, T0)
+    assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.STALE_INPUT)
+    assert not answer.actions
+    assert "topics gone are not measured: gone: TOPIC_AUTHORIZATION_FAILED" in answer.detail
+    assert (T0, 1) not in after.recommendations  # what was recommended without it counts for nothing later
+
+
+def test_a_broker_that_cannot_be_reached_is_named_before_anything_else_is_missing() -> None:
+    native = policy(mode="advise", assignment="native")
+    seen = snapshot({}, error="no broker answers at 127.0.0.1:9")
+    answer, _ = decide(observation(seen, None, None), History(), native, T0)
+    assert answer.reason is Reason.NOT_READY
+    assert "no broker answers at 127.0.0.1:9" in answer.detail
