@@ -92,7 +92,7 @@ elif [[ -n $archive ]]; then
     classes=-XX:ArchiveClassesAtExit=$archive.new # complete only when the JVM has ended: renamed then
     archiving=1 AUTOSCALER_STOP_TIMEOUT_S=${AUTOSCALER_STOP_TIMEOUT_S:-180}
 fi
-log4j="-Dlog4j2.configurationFile=file:$here/conf/log4j2.properties"
+log4j="\"-Dlog4j2.configurationFile=$here/conf/log4j2.properties\"" # in quotes for Spark's launcher: the path may hold spaces
 command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
 [[ -n $master ]] || command+=(--master 'local[4]')
 case ${master:-local} in

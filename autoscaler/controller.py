@@ -195,7 +195,8 @@ def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decisio
     if pool is None or not pool.restarting:
         return decision
     waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
-    return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see their logs")
+    names = ", ".join(f"worker-{slot}.log" for slot in sorted(pool.restarting))
+    return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see {names} in workers/")
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:

@@ -250,6 +250,8 @@ def main(argv: list[str] | None = None) -> int:
     except PermanentError as e:
         sys.stderr.write(f"{e}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

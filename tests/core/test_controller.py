@@ -170,7 +170,7 @@ def test_a_dead_worker_is_replaced_within_a_cycle_and_started_again() -> None:
     world.pool.die(slot)
     decision = world.cycle(40, 40, 40)
     assert decision.reason is Reason.WORKER_LOST
-    assert "see their logs" in decision.detail
+    assert f"see worker-{slot}.log" in decision.detail
     world.settle(40, 40, 40)
     assert slot in world.pool.observe().running
 
