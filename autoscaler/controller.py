@@ -156,6 +156,9 @@ class GroupController:
             except AutoscalerError as e:
                 log.warning("group %s: workers were not changed: %s", self.policy.group, e)
                 error = str(e)
+            except Exception as e:  # a plan may be out by now: its decision must be recorded whatever happened to the workers
+                log.exception("group %s: workers were not changed", self.policy.group)
+                error = f"{type(e).__name__}: {e}"
         if decision.actions or error:
             outcomes.append(self._outcome(decision, epoch, "failed" if error else "done", error))
         return tuple(outcomes)

@@ -185,3 +185,18 @@ def test_a_restarted_controller_completes_the_audit_once_and_does_not_shrink_at_
     assert len(world.pool.observe().running) == 2
     world.settle(10, 10, 10, cycles=15)
     assert len(world.pool.observe().running) == 1
+
+
+@pytest.mark.parametrize("failure", [TransientError("other workers run"), OSError("no more processes")])
+def test_a_plan_that_is_out_is_recorded_whatever_happens_to_the_workers(failure: Exception) -> None:
+    world = World()
+    world.settle(40, 40)
+    world.pool.fails = failure  # type: ignore[assignment]
+    decision = world.cycle(40, 40, 70)
+    entry = world.audit.entries[-1]
+    assert entry.decision == decision
+    assert decision.actions
+    assert [(o.phase, o.status) for o in entry.outcomes] == [("intent", "planned"), ("outcome", "failed")]
+    assert entry.outcomes[-1].epoch == len(world.publisher.published)
+    assert str(failure) in str(entry.outcomes[-1].error)
+    assert world.settle(40, 40, 70).reason is Reason.WITHIN_TARGET
