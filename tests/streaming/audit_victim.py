@@ -19,6 +19,8 @@ from autoscaler.embedded import jars
 from tests.conftest import ROOT, properties
 from tests.streaming import audit_cases as cases
 
+LIFE = 10_000  # seconds from one life to the next, on the clock of the decisions
+
 
 def session() -> SparkSession:
     own = {
@@ -44,7 +46,7 @@ def live(tables: Path, published: Path, life: int, count: int | None) -> None:
         audit.complete(published.read_text(encoding="utf-8").splitlines()[-1])
     with published.open("a", encoding="utf-8") as plans:
         for n in itertools.count() if count is None else range(count):
-            at = cases.T0 + life * 10_000 + n
+            at = cases.T0 + life * LIFE + n
             if n % 3:
                 decision, snapshot, state = cases.calm(at)
                 done = tuple(cases.handover(p, at=at, epoch=int(at - cases.T0)) for p in (1, 2)) if n % 3 == 1 else ()
