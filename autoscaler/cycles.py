@@ -37,7 +37,7 @@ class Cycle:
     limited_by: str | None
     detail: str
     epoch: int
-    consumers_now: int
+    consumers_now: int | None
     consumers: int
     lower_bound: int
     total_bytes_per_s: float | None
@@ -73,7 +73,7 @@ class Cycle:
             limited_by=_text(data, "limited_by"),
             detail=_text(data, "detail") or "",
             epoch=_count(data, "epoch") or 0,
-            consumers_now=_count(data, "consumers_now") or 0,
+            consumers_now=_count(data, "consumers_now"),
             consumers=_count(data, "consumers") or 0,
             lower_bound=_count(data, "lower_bound") or 0,
             total_bytes_per_s=_number(data, "total_bytes_per_s"),

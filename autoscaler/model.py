@@ -241,7 +241,7 @@ class Decision:
         actions: Ordered add, move, remove; empty when nothing is to be done.
         target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
         requested: Slots that should run from now on.
-        consumers_now: Live consumers before acting.
+        consumers_now: Live consumers before acting; ``None``: who is there has not been read.
         consumers: Consumers wanted.
         lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity).
         r_score: Moved rate over usable capacity (specs: equation 11 of Landau et al. 2024).
@@ -260,14 +260,15 @@ class Decision:
     actions: tuple[Action, ...]
     target: Mapping[TopicPartition, int]
     requested: frozenset[int]
-    consumers_now: int
+    consumers_now: int | None
     consumers: int
     recommended: int
     lower_bound: int
     r_score: float
     imbalance: float | None
     oversized: tuple[TopicPartition, ...]
-    capacity_bytes_per_s: float  # usable: capacity times target utilisation
+    usable_bytes_per_s: float  # what packing may put on one consumer: capacity times target utilisation
+    capacity_bytes_per_s: float  # what one consumer processes when it never waits
     total_bytes_per_s: float | None  # None: nothing is measured yet
     total_lag_records: int | None
     algorithm: str

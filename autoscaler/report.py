@@ -56,13 +56,11 @@ class View:
 
     Attributes:
         started_at: What times are counted from, seconds since the Unix epoch; ``None``: from the first cycle.
-        capacity_bytes_per_s: What the bars end at; ``None``: what the cycles say.
         note: A line of the program that shows the view, such as what it is waiting for.
     """
 
     group: str
     started_at: float | None = None
-    capacity_bytes_per_s: float | None = None
     latest: Cycle | None = None
     changes: deque[Cycle] = field(default_factory=lambda: deque(maxlen=_CHANGES_SHOWN))
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
@@ -90,7 +88,7 @@ class View:
             return _panel(parts, title="autoscaler", subtitle="")
         cycle = self.latest
         parts += [_totals(cycle), _rates(self.rates, cycle, width - 4)] if width >= _WIDE else [_totals(cycle)]
-        parts += [_workers(cycle, self.capacity_bytes_per_s or cycle.capacity_bytes_per_s, width - 4), _decision(cycle)]
+        parts += [_workers(cycle, width - 4), _decision(cycle)]
         if self.changes:
             parts.append(_changes(self.changes, self.started_at or 0.0, width - 4))
         if self.note:
@@ -107,7 +105,7 @@ class View:
         actions = f"  [{_short_actions(cycle.actions)}]" if cycle.actions else ""
         limited = f" limited by {cycle.limited_by}" if cycle.limited_by else ""
         return (
-            f"{when:5.0f} s{phase}  consumers {cycle.consumers_now}/{cycle.consumers}  {rate(cycle.total_bytes_per_s)}"
+            f"{when:5.0f} s{phase}  consumers {count(cycle.consumers_now)}/{cycle.consumers}  {rate(cycle.total_bytes_per_s)}"
             f"  lag {count(cycle.total_lag_records)}  {cycle.reason}{limited}{actions}  {cycle.detail}"
         )
 
@@ -228,8 +226,8 @@ def _phases(progress: Progress, width: int) -> Text:
 
 def _totals(cycle: Cycle) -> Text:
     changing = cycle.consumers != cycle.consumers_now
-    usable = cycle.usable_bytes_per_s * max(cycle.consumers_now, 1)
-    consumers = f"{cycle.consumers_now} → {cycle.consumers}" if changing else f"{cycle.consumers_now}"
+    usable = cycle.usable_bytes_per_s * max(cycle.consumers_now or 0, 1)
+    consumers = f"{count(cycle.consumers_now)} → {cycle.consumers}" if changing else count(cycle.consumers_now)
     return Text.assemble(
         "consumers ",
         (consumers, "bold yellow" if changing else "bold"),
@@ -249,7 +247,7 @@ def _rates(rates: Sequence[float], cycle: Cycle, width: int) -> Text:
     return Text.assemble((label, "dim"), (sparkline(list(rates), width - len(label) - len(top)), "cyan"), (top, "dim"))
 
 
-def _workers(cycle: Cycle, capacity: float, width: int) -> Table:
+def _workers(cycle: Cycle, width: int) -> Table:
     table = Table(box=None, padding=(0, 1), expand=True, show_edge=False, header_style="dim", pad_edge=False)
     table.add_column("slot", no_wrap=True)
     wide = width >= _WIDE - 4
@@ -261,7 +259,7 @@ def _workers(cycle: Cycle, capacity: float, width: int) -> Table:
         table.add_column("p50 / p99", justify="right", no_wrap=True)
     table.add_column("partitions", ratio=1, overflow="ellipsis", no_wrap=True)
     for worker in sorted(cycle.workers, key=_slot_order):
-        filled = bar(worker.bytes_per_s or 0.0, cycle.usable_bytes_per_s, capacity, max(cells, 14))
+        filled = bar(worker.bytes_per_s or 0.0, cycle.usable_bytes_per_s, cycle.capacity_bytes_per_s, max(cells, 14))
         row: list[RenderableType] = [_slot(worker), filled, rate(worker.bytes_per_s), count(worker.lag_records)]
         if wide:
             row.append(f"{seconds(worker.latency_p50_s)} / {seconds(worker.latency_p99_s)}")

@@ -109,8 +109,8 @@ def answer(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Table:
     return out
 
 
-def _count(now: int, wanted: int) -> str:
-    return f"{now}" if now == wanted else f"{now} → {wanted}"
+def _count(now: int | None, wanted: int) -> str:
+    return f"{now}" if now == wanted else f"{'?' if now is None else now} → {wanted}"
 
 
 def _done(r: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ def line(number: int = 7, **changed: Any) -> dict[str, Any]:  # noqa: ANN401  wh
         "t": 1000.0 + number, "cycle": number, "group": "demo", "mode": "act", "reason": "WITHIN_TARGET", "limited_by": None,
         "detail": "0.80 MB/s fits on 2 consumers", "epoch": 3, "consumers_now": 2, "consumers": 2, "recommended": 2,
         "lower_bound": 1, "total_bytes_per_s": 800_000.0, "total_lag_records": 1234, "usable_bytes_per_s": 800_000.0,
-        "capacity_bytes_per_s": 800_000.0, "known": True, "partitions": 16, "r_score": 0.0, "actions": [],
+        "capacity_bytes_per_s": 1_000_000.0, "known": True, "partitions": 16, "r_score": 0.0, "actions": [],
         "workers": [worker(0, names[::2]), worker(1, names[1::2])], "stages": {"decide_s": 0.02}, "sample_age_s": 0.4,
     } | changed  # fmt: skip
 
@@ -42,7 +42,7 @@ def drawn(view: View, width: int, progress: Progress | None = None) -> list[str]
 
 
 def busy() -> View:
-    view = View(group="demo", capacity_bytes_per_s=1_000_000)
+    view = View(group="demo")
     for number in range(1, 120):
         view.take(cycle(number))
     view.take(cycle(120, reason="RATE_ABOVE_CAPACITY", consumers=3, actions=["add 2", "move demo-events-3 0->2"]))
@@ -103,6 +103,13 @@ def test_unknown_load_is_said_and_not_drawn_as_zero() -> None:
     text = "\n".join(drawn(view, 100))
     assert "load not known" in text
     assert "lag ?" in text
+
+
+def test_consumers_that_were_not_looked_at_are_said_to_be_unknown() -> None:
+    view = View(group="demo")
+    view.take(cycle(consumers_now=None, consumers=3, workers=[]))
+    assert "consumers ? → 3" in "\n".join(drawn(view, 100))
+    assert "consumers ?/3" in view.line()
 
 
 def test_a_plain_line_says_the_same() -> None:

@@ -98,7 +98,6 @@ def cycle_record(
     native one they are the members, named by client id (by member id where two share one), without a slot.
     """
     loads = {load.partition: load for load in snapshot.loads}
-    capacity = decision.capacity_bytes_per_s
     return {
         "t": decision.at,
         "cycle": cycle,
@@ -114,8 +113,8 @@ def cycle_record(
         "lower_bound": decision.lower_bound,
         "total_bytes_per_s": decision.total_bytes_per_s,
         "total_lag_records": decision.total_lag_records,
-        "usable_bytes_per_s": capacity,
-        "capacity_bytes_per_s": capacity,
+        "usable_bytes_per_s": decision.usable_bytes_per_s,
+        "capacity_bytes_per_s": decision.capacity_bytes_per_s,
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
         "r_score": decision.r_score,

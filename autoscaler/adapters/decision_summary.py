@@ -13,7 +13,8 @@ from autoscaler.model import Action, AddWorkers, Decision, MovePartition, Reason
 VERSION = 1
 _PLAIN = (
     "decision_id", "group", "at", "mode", "consumers_now", "consumers", "recommended", "lower_bound", "r_score", "imbalance",
-    "capacity_bytes_per_s", "total_bytes_per_s", "total_lag_records", "algorithm", "policy_fingerprint", "epoch", "detail",
+    "usable_bytes_per_s", "capacity_bytes_per_s", "total_bytes_per_s", "total_lag_records", "algorithm", "policy_fingerprint",
+    "epoch", "detail",
 )  # fmt: skip
 
 

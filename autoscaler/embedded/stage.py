@@ -81,7 +81,7 @@ class Stage:
             config=config,
             broker=broker,
             settings=settings,
-            view=View(group=group.group, capacity_bytes_per_s=group.capacity_bytes_per_s),
+            view=View(group=group.group),
             tail=CycleTail(run.cycles),
         )
 

@@ -450,11 +450,18 @@ def test_figures_are_those_of_the_cycle() -> None:
     )
     assert decision.decision_id == f"g/{int(T0 * 1000)}"
     assert (decision.group, decision.at, decision.mode, decision.epoch) == ("g", T0, "act", 7)
-    assert (decision.total_bytes_per_s, decision.capacity_bytes_per_s, decision.total_lag_records) == (90, 80, 12)
+    assert (decision.total_bytes_per_s, decision.total_lag_records) == (90, 12)
+    assert (decision.usable_bytes_per_s, decision.capacity_bytes_per_s) == (80, 100)
     assert (decision.consumers_now, decision.consumers, decision.recommended, decision.lower_bound) == (2, 2, 2, 2)
     assert decision.imbalance == pytest.approx(60 / 45)
     assert (decision.r_score, decision.oversized) == (0, ())
     assert (decision.algorithm, decision.policy_fingerprint) == ("MWF", policy().fingerprint)
+
+
+def test_consumers_that_were_not_looked_at_are_unknown_and_not_none() -> None:
+    assert answer(rates(50), None, policy(mode="advise")).consumers_now is None
+    assert answer(rates(50), None, policy(mode="advise"), foreign=members()).consumers_now == 0
+    assert answer(rates(50), state({})).consumers_now == 0
 
 
 def test_an_unknown_lag_makes_the_sum_unknown() -> None:

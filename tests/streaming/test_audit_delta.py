@@ -137,9 +137,9 @@ def test_the_cycle_at_a_time_says_why_nothing_changed(ask: Ask) -> None:
 
 def test_members_are_listed_with_what_they_carry(ask: Ask) -> None:
     found = ask(QUERIES["members"])
-    assert [(r["member"], r["bytes_per_s"], r["of_capacity"], r["partitions"]) for r in found] == [
-        ("0", 50.0, 0.63, ["orders-0"]),
-        ("1", 40.0, 0.5, ["orders-1"]),
+    assert [(r["member"], r["bytes_per_s"], r["of_usable"], r["of_capacity"], r["partitions"]) for r in found] == [
+        ("0", 50.0, 0.63, 0.5, ["orders-0"]),
+        ("1", 40.0, 0.5, 0.4, ["orders-1"]),
     ]
 
 

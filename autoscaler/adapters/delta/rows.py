@@ -180,6 +180,7 @@ def _decision(cycle: Cycle) -> Row:
         "lower_bound": d.lower_bound,
         "r_score": d.r_score,
         "imbalance": d.imbalance,
+        "usable_bytes_per_s": d.usable_bytes_per_s,
         "capacity_bytes_per_s": d.capacity_bytes_per_s,
         "hot": [str(p) for p in d.hot],
         "oversized": [str(p) for p in d.oversized],

@@ -63,10 +63,11 @@ DECISIONS = Table(
         decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, mode=pa.string(), reason=pa.string(), limited_by=pa.string(),
         detail=pa.string(), acted=pa.bool_(), recovered=pa.bool_(), epoch=pa.int64(), consumers_now=pa.int32(),
         consumers=pa.int32(), recommended=pa.int32(), lower_bound=pa.int32(), r_score=pa.float64(), imbalance=pa.float64(),
-        total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(), capacity_bytes_per_s=pa.float64(),
-        hot=pa.list_(pa.string()), oversized=pa.list_(pa.string()), requested=pa.list_(pa.int32()), steps=pa.list_(STEP),
-        algorithm=pa.string(), policy_fingerprint=pa.string(), sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
-        members=pa.list_(MEMBER), assignment_before=pa.list_(PLACE), assignment_after=pa.list_(PLACE), loads=pa.list_(LOAD),
+        total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(), usable_bytes_per_s=pa.float64(),
+        capacity_bytes_per_s=pa.float64(), hot=pa.list_(pa.string()), oversized=pa.list_(pa.string()),
+        requested=pa.list_(pa.int32()), steps=pa.list_(STEP), algorithm=pa.string(), policy_fingerprint=pa.string(),
+        sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(), members=pa.list_(MEMBER),
+        assignment_before=pa.list_(PLACE), assignment_after=pa.list_(PLACE), loads=pa.list_(LOAD),
     ),
 )  # fmt: skip
 ACTIONS = Table(

@@ -13,15 +13,15 @@ WITH told AS (
 ),
 outcomes AS (SELECT decision_id, max(status) AS status, max(epoch) AS epoch FROM actions WHERE phase = 'outcome' GROUP BY 1)
 SELECT t.`group`, t.at, coalesce(t.wanted_before, t.consumers_now) AS from_consumers, t.consumers AS to_consumers,
-       t.reason, t.limited_by, t.detail, t.total_bytes_per_s, t.capacity_bytes_per_s, t.lower_bound,
+       t.reason, t.limited_by, t.detail, t.total_bytes_per_s, t.usable_bytes_per_s, t.lower_bound,
        o.status, o.epoch, t.decision_id
 FROM told AS t LEFT JOIN outcomes AS o ON o.decision_id = t.decision_id
-WHERE t.consumers <> coalesce(t.wanted_before, t.consumers_now)
+WHERE NOT t.consumers <=> coalesce(t.wanted_before, t.consumers_now)
 """
 
 MOVES = """
 WITH moved AS (
-  SELECT d.`group`, d.at, d.decision_id, d.reason, d.r_score, d.capacity_bytes_per_s, d.loads, s.topic, s.`partition`,
+  SELECT d.`group`, d.at, d.decision_id, d.reason, d.r_score, d.usable_bytes_per_s, d.loads, s.topic, s.`partition`,
          s.source AS from_slot, s.target AS to_slot
   FROM decisions AS d LATERAL VIEW explode(d.steps) AS s
   WHERE d.acted AND s.kind = 'move'
@@ -29,7 +29,7 @@ WITH moved AS (
 published AS (SELECT decision_id, max(epoch) AS epoch, max(status) AS status FROM actions WHERE phase = 'outcome' GROUP BY 1)
 SELECT m.`group`, m.at, m.reason, m.topic, m.`partition`, m.from_slot, m.to_slot, h.from_worker, h.to_worker,
        filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s AS bytes_per_s,
-       filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s / m.capacity_bytes_per_s
+       filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s / m.usable_bytes_per_s
          AS r_share,
        m.r_score, h.pause_s, h.at AS taken_at, h.`offset`, p.epoch, p.status, m.decision_id
 FROM moved AS m

@@ -125,7 +125,7 @@ class DecisionRow:
     decision_id: str
     at: float
     reason: str
-    consumers_now: int
+    consumers_now: int | None
     consumers: int
     acted: bool
 
@@ -136,7 +136,7 @@ class CycleRow:
 
     decision_id: str
     at: float
-    consumers_now: int
+    consumers_now: int | None
     acted: bool
 
 
@@ -346,7 +346,7 @@ def _decisions(run: Run) -> Iterator[DecisionRow]:
             decision_id=str(row["decision_id"]),
             at=_seconds(row["at"]),
             reason=str(row["reason"]),
-            consumers_now=_whole(row["consumers_now"]),
+            consumers_now=_count(row["consumers_now"]),
             consumers=_whole(row["consumers"]),
             acted=row["acted"] is True,
         )
@@ -357,19 +357,18 @@ def _cycles(run: Run) -> Iterator[CycleRow]:
         yield CycleRow(
             decision_id=str(row["decision_id"]),
             at=_seconds(row["at"]),
-            consumers_now=_whole(row["consumers_now"]),
+            consumers_now=_count(row["consumers_now"]),
             acted=row["acted"] is True,
         )
 
 
 def _actions(run: Run) -> Iterator[ActionRow]:
     for row in read_table(run, "actions", ("decision_id", "phase", "status", "epoch")):
-        epoch = row["epoch"]
         yield ActionRow(
             decision_id=str(row["decision_id"]),
             phase=str(row["phase"]),
             status=str(row["status"]),
-            epoch=None if epoch is None else _whole(epoch),
+            epoch=_count(row["epoch"]),
         )
 
 
@@ -390,6 +389,10 @@ def _handovers(run: Run) -> Iterator[HandoverRow]:
 
 def _whole(value: object) -> int:
     return int(_number(value))
+
+
+def _count(value: object) -> int | None:
+    return None if value is None else _whole(value)
 
 
 def _number(value: object) -> float:
