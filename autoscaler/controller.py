@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
-from autoscaler.model import Decision, GroupState, LoadSnapshot, MovePartition, Observation, Reason, TopicPartition
-from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, PlanIntent, PlanPublisher, PoolState, WorkerPool
+from autoscaler.model import Decision, GroupMembers, GroupState, LoadSnapshot, MovePartition, Observation, Reason, TopicPartition
+from autoscaler.ports import (
+    ActionOutcome,
+    AuditLog,
+    Clock,
+    GroupReader,
+    GroupWatch,
+    PlanIntent,
+    PlanPublisher,
+    PoolState,
+    WorkerPool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +66,7 @@ class GroupController:
     """Keeps one group at its target.
 
     Attributes:
+        watch: Looks who consumes when a managed group is only advised.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -68,6 +79,7 @@ class GroupController:
     clock: Clock
     summarise: Callable[[Decision], str]
     sink: CycleSink
+    watch: GroupWatch | None = None
     _history: History = field(default_factory=History)
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
@@ -108,11 +120,13 @@ class GroupController:
             self._publisher.close()
         if self._pool is not None:
             self._pool.close()
+        if self.watch is not None:
+            self.watch.close()
 
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)
         if self.connect is None:
-            return None, Observation(group=self.policy.group, snapshot=snapshot, state=None, members=members)
+            return None, self._watched(snapshot, members)
         if self._publisher is None or self._pool is None:
             self._publisher, self._pool = self.connect()
         pool = self._pool.observe()
@@ -122,6 +136,18 @@ class GroupController:
         if not self._completed:
             self._catch_up(state)
         return pool, Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members)
+
+    def _watched(self, snapshot: LoadSnapshot, members: GroupMembers | None) -> Observation:
+        """Return what is seen without touching anything; a control log that cannot be read keeps nobody from being advised."""
+        state, unread = None, None
+        if self.watch is not None:
+            try:
+                state = self.watch.observe()
+            except AutoscalerError as e:
+                unread = str(e)
+        if state is not None and not self._completed:
+            self._history, self._completed = History.from_plan(state.plan_at), True
+        return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread)
 
     def _catch_up(self, state: GroupState) -> None:
         if self._publisher is not None and (summary := self._publisher.last_summary()):

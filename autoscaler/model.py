@@ -196,14 +196,21 @@ class Observation:
     """Everything that one decision may look at.
 
     Attributes:
-        state: For a managed group; ``None`` for a native one.
+        state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
         members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
+        unread: Why the control log could not be read; ``None`` if it was, or need not be.
     """
 
     group: str
     snapshot: LoadSnapshot
     state: GroupState | None
     members: GroupMembers | None = None
+    unread: str | None = None
+
+    @property
+    def consumers_known(self) -> bool:
+        """Say whether anybody has looked who consumes."""
+        return self.state is not None or (self.members is not None and (bool(self.members.members) or self.unread is None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,22 @@ class GroupReader(Protocol):
         ...
 
 
+class GroupWatch(Protocol):
+    """Looks at the control log of a managed group that is only advised; writes nothing anywhere."""
+
+    def observe(self) -> GroupState | None:
+        """Return the group's state; ``None`` if the control log knows neither a plan nor a worker of it.
+
+        Raises:
+            TransientError: The log cannot be read right now, or this user may not.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanIntent:
     """What is to be published: slots, not incarnations; the publisher binds them to who is alive."""

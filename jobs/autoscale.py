@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,8 @@ from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.kafka_topics import probe
-from autoscaler.adapters.processes import ProcessPool
+from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.adapters.processes import ProcessPool, slot_of
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
@@ -68,6 +70,17 @@ class Job:
             clock=self.clock,
             summarise=summarise,
             sink=self._line,
+            watch=self._watch(group, connection) if group.assignment == "managed" and not acts else None,
+        )
+
+    def _watch(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaWatch:
+        return KafkaWatch(
+            connection=connection,
+            group=group.group,
+            topics=group.topics,
+            lease_s=self.settings.handover.lease_s,
+            slot_of=partial(slot_of, group.group),
+            clock=self.clock,
         )
 
     def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:

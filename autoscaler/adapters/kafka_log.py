@@ -2,7 +2,7 @@
 
 One thread reads committed records of the control partition and everything of the heartbeat partition into a queue, says how far
 each has been read, writes a tick every ``tick_s``, and keeps the ids and sizes of topics fresh. It decides nothing:
-``kafka_control`` takes from the queue in its own thread.
+``kafka_control`` takes from the queue in its own thread. A silent one, for ``kafka_watch``, writes nothing at all.
 """
 
 import threading
@@ -76,6 +76,8 @@ class LogReader:
         failure: Why topics could not be described lately; ``None`` if they could.
     """
 
+    silent = False
+
     def __init__(
         self,
         connection: Connection,
@@ -103,7 +105,8 @@ class LogReader:
         self._stop = threading.Event()
         self._in_flight, self._acked, self._boot = False, None, boot_id()
         self._admin = admin  # one that has been used: the first request of a fresh one now and then takes 3 s
-        self._producer = client(Producer, connection, {
+        self._unread: Entry | None = None  # a silent reader's tick, until everything before it has been read
+        self._producer: Any = None if self.silent else client(Producer, connection, {
             "enable.idempotence": True, "acks": "all", "max.in.flight.requests.per.connection": 1, "linger.ms": 0,
             "message.timeout.ms": 5000,
         })  # fmt: skip
@@ -173,8 +176,9 @@ class LogReader:
         if self._thread.is_alive():
             self._thread.join(10.0)
         self._consumer.close()
-        self._producer.purge()
-        self._producer.flush(1.0)
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(1.0)
 
     # --- the thread ---
 
@@ -186,8 +190,9 @@ class LogReader:
             now = time.monotonic()
             if now >= tick_at and not self._in_flight:
                 tick_at = now + self._tick_s
-                self._guarded(self._tick)
-            self._producer.poll(0)
+                self._guarded(self._look if self.silent else self._tick)
+            if self._producer is not None:
+                self._producer.poll(0)
             if described and all(f.done() for f in described.values()):
                 self._guarded(partial(self._note_facts, described))
                 described = {}
@@ -221,6 +226,9 @@ class LogReader:
                 for tp in self._consumer.position(tps):
                     self._reached[tp.topic] = max(self._reached[tp.topic], tp.offset)
                 self._progress.notify_all()
+        if self._unread is not None and self._reached[HEARTBEAT_TOPIC] >= self._unread.offset - 1:
+            self._queue.append(self._unread)
+            self.own_tick_seen, self._unread = time.monotonic(), None
 
     def _take(self, message: Any) -> None:
         error = message.error()
@@ -246,10 +254,24 @@ class LogReader:
         self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
         self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, self.log_start)])
 
+    def _stamped(self) -> Tick:
+        return Tick(
+            group=self._group, incarnation=self.incarnation, stamp=self._clock.monotonic(), boot_id=self._boot, acked=self._acked
+        )
+
+    def _look(self) -> None:
+        """Ask where the heartbeat log ends instead of writing to it: as good a tick, once everything before the end is read.
+
+        It is stamped before the question, and the end that it calls acknowledged is the answer to the question before it.
+        """
+        if self._unread is None:
+            tick = self._stamped()
+            heartbeats = TopicPartition(HEARTBEAT_TOPIC, self._partition)
+            _, end = self._consumer.get_watermark_offsets(heartbeats, timeout=_CALL_S, cached=False)
+            self._unread, self._acked = Entry(Decoded(record=tick), end + 1, self._clock.now()), end
+
     def _tick(self) -> None:
-        key, value = encode(Tick(
-            group=self._group, incarnation=self.incarnation, stamp=self._clock.monotonic(), boot_id=self._boot, acked=self._acked,
-        ))  # fmt: skip
+        key, value = encode(self._stamped())
         self._in_flight = True
         try:
             self._producer.produce(HEARTBEAT_TOPIC, value, key, partition=self._partition, on_delivery=self._delivered)
@@ -276,3 +298,9 @@ class LogReader:
 
     def _note_log_start(self) -> None:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
+
+
+class SilentReader(LogReader):
+    """Reads the same and writes nothing: no tick either, so that a group in advise mode is left alone."""
+
+    silent = True

@@ -42,6 +42,13 @@ class _Slot:
     not_before: float = 0.0
 
 
+def slot_of(group: str, worker_name: str) -> int | None:
+    """Return the slot that a worker of this name fills in a group's pool; ``None`` if it is none of that pool's."""
+    number = worker_name.removeprefix(f"{group}-")
+    known = number != worker_name and number.isascii() and number.isdecimal() and str(int(number)) == number
+    return int(number) if known else None
+
+
 class ProcessPool:
     """Starts, drains, restarts and adopts the worker processes of one group.
 
@@ -64,9 +71,7 @@ class ProcessPool:
 
     def slot_of(self, worker_name: str) -> int | None:
         """Return the slot that a worker of this name fills; ``None`` if it is not one of this pool's."""
-        number = worker_name.removeprefix(f"{self._group}-")
-        known = number != worker_name and number.isascii() and number.isdecimal() and str(int(number)) == number
-        return int(number) if known else None
+        return slot_of(self._group, worker_name)
 
     def observe(self) -> PoolState:
         """Look at the processes, without blocking.

@@ -71,7 +71,7 @@ def _need_members(cycle: Cycle) -> Step | None:
         return None
     members = cycle.observation.members
     if cycle.policy.assignment == "managed":
-        return None  # advise on a group that is to be managed: what its present consumers hold does not matter
+        return None  # to be managed, and not yet: what its present consumers hold does not matter
     if members is None:
         return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
     if members.state.upper() == "DEAD" and not members.members:
@@ -194,7 +194,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         actions=actions,
         target=target,
         requested=wanted,
-        consumers_now=len(present.live) if observation.state is not None or observation.members is not None else None,
+        consumers_now=len(present.live) if observation.consumers_known else None,
         consumers=len(wanted),
         recommended=size.planned.consumers if size.planned else 0,
         lower_bound=size.lower_bound,
@@ -226,10 +226,8 @@ def _advice(cycle: Cycle) -> str:
         return ""
     after = max(consumer_loads(cycle.load.rates, planned.owner).values(), default=0.0)
     now = f"now {len(present.live)} consumers, the hottest with {rate_text(size.hottest[1])}"
-    if cycle.observation.state is None and cycle.policy.assignment == "managed":
-        now = "in advise mode the consumers of a managed group are not looked at"
-    elif cycle.observation.members is None:
-        now = "its consumers are not known yet"
+    if not cycle.observation.consumers_known:
+        now = f"its consumers are not known: {cycle.observation.unread or 'they have not been read yet'}"
     return (
         f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
         f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"

@@ -39,11 +39,19 @@ class World:
     lines: list[LINES] = field(default_factory=list)
     connects: list[Exception] = field(default_factory=list)
     number: int = 0
+    subscribed: tuple[list[int], ...] = ()  # partitions of each member that uses Kafka's own protocol
 
     def __post_init__(self) -> None:
         self.publisher = RefusingPublisher(group="g", clock=self.clock)
         self.pool = FakePool(group="g", clock=self.clock, on_start=self.publisher.join, on_stop=self.publisher.leave)
         self.controller = self.new_controller()
+
+    def watched(self) -> "World":
+        """Set the group back to advise: the same control log is only looked at."""
+        self.mode = "advise"
+        self.controller = self.new_controller()
+        self.controller.watch = self.publisher
+        return self
 
     def new_controller(self) -> GroupController:
         policy = Policy(group="g", topics=(TOPIC,), mode=self.mode, capacity_bytes_per_s=CAPACITY, shrink_stabilisation_s=5,
@@ -51,7 +59,7 @@ class World:
         return GroupController(
             policy=policy,
             connect=self.connect if self.mode == "act" else None,
-            reader=FakeReader(groups={} if self.mode == "act" else {"g": members([0, 1, 2])}),
+            reader=FakeReader(groups={"g": members(*self.subscribed)}),
             audit=self.audit,
             clock=self.clock,
             summarise=summarise,
@@ -103,12 +111,36 @@ def test_every_cycle_is_recorded_and_shown_and_only_acting_ones_have_outcomes() 
 
 
 def test_advise_computes_the_same_and_touches_nothing() -> None:
-    world = World(mode="advise", connects=[AssertionError("connected")])
+    world = World(mode="advise", connects=[AssertionError("connected")], subscribed=([0, 1, 2],))
     decision = world.settle(40, 40, 40)
     assert decision.limited_by is Reason.ADVISORY
     assert decision.consumers == 2
     assert not world.publisher.published
     assert not world.pool.observe().running
+
+
+def test_a_group_set_back_to_advise_still_shows_who_consumes_what_and_what_would_be_done() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    plans, owner = len(world.publisher.published), dict(world.publisher.observe().owner)
+    decision = world.watched().settle(40, 40, 40)
+    assert (decision.reason, decision.limited_by) == (Reason.WITHIN_TARGET, Reason.ADVISORY)
+    assert (decision.consumers_now, decision.consumers, dict(decision.target)) == (2, 2, owner)
+    assert world.audit.entries[-1].owner == owner
+    decision = world.settle(90, 90, 90)
+    assert (decision.reason, decision.consumers_now, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, 2, 3)
+    assert len(world.publisher.published) == plans
+    assert dict(world.publisher.observe().owner) == owner
+
+
+def test_in_advise_a_control_log_that_cannot_be_read_leaves_the_consumers_unknown_and_the_advice_standing() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    world.watched().publisher.fails = TransientError("the broker is away")
+    decision = world.cycle(40, 40, 40)
+    assert (decision.consumers_now, decision.recommended) == (None, 2)
+    assert "not known: the broker is away" in decision.detail
+    assert world.cycle(40, 40, 40).consumers_now == 2
 
 
 def test_a_newer_controller_ends_this_one_and_the_record_says_so() -> None:

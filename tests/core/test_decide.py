@@ -529,10 +529,18 @@ def test_a_group_that_does_not_exist_is_named() -> None:
     assert "no group 'shop' exists" in answer.detail
 
 
-def test_advise_on_a_group_to_be_managed_does_not_pretend_to_see_its_consumers() -> None:
-    answer, _ = decide(observation(rates(70.0, 70.0), None, None), History(), policy(mode="advise"), T0)
-    assert answer.recommended == 2
-    assert "are not looked at" in answer.detail
+def test_consumers_that_could_not_be_looked_at_are_unknown_and_the_advice_comes_all_the_same() -> None:
+    unread = replace(observation(rates(70.0, 70.0), None, members()), unread="the broker is away")
+    answer, _ = decide(unread, History(), policy(mode="advise"), T0)
+    assert (answer.consumers_now, answer.recommended, answer.consumers) == (None, 2, 2)
+    assert "its consumers are not known: the broker is away; placed by load: 2 consumers" in answer.detail
+
+
+def test_advice_on_a_group_that_still_runs_as_managed_tells_what_its_consumers_hold() -> None:
+    answer, _ = decide(observation(rates(70.0, 70.0), state(owned([0, 1]))), History(), policy(mode="advise"), T0)
+    assert (answer.consumers_now, answer.consumers, answer.limited_by) == (1, 2, Reason.ADVISORY)
+    assert answer.actions == (AddWorkers(slots=(1,)), move(1, 0, 1))
+    assert "now 1 consumers, the hottest with 140 B/s; placed by load: 2 consumers" in answer.detail
 
 
 def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:

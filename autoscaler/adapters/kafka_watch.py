@@ -1,0 +1,159 @@
+"""What the control log says of a managed group, for whoever only looks: implements ``ports.GroupWatch`` on Kafka.
+
+For a group in advise mode. It reads as ``kafka_control`` does and writes nothing: no topic is made, nobody is fenced, no tick is
+sent, and who is over is known here and recorded nowhere.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from autoscaler.adapters.control_view import Latencies, view
+from autoscaler.adapters.kafka_log import Gap, LogReader, SilentReader
+from autoscaler.adapters.kafka_topics import Connection, admin_client, describe, translated
+from autoscaler.errors import AutoscalerError, TransientError
+from autoscaler.handover.codec import partition_for
+from autoscaler.handover.controller_state import ControllerState
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat
+from autoscaler.model import GroupState
+from autoscaler.ports import Clock
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_TICK_MAX_S = 1.0
+_STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
+_REOPEN_S = 30.0
+_RETRY_S = 5.0
+_CALL_S = 2.0
+_READ_S = 2.0
+
+
+class KafkaWatch:
+    """One group's control log, looked at; connects with the first ``observe``.
+
+    Args:
+        connection: librdkafka's connection settings, secrets resolved.
+        group: The group's id.
+        topics: What the group consumes.
+        lease_s: Lease of workers that no heartbeat has told one of, in seconds.
+        slot_of: Slot that a worker of a name fills.
+        clock: Time.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: Connection,
+        group: str,
+        topics: tuple[str, ...],
+        lease_s: float,
+        slot_of: Callable[[str], int | None],
+        clock: Clock,
+    ) -> None:
+        self._connection, self._group, self._topics = dict(connection), group, topics
+        self._lease_s, self._slot_of, self._clock = lease_s, slot_of, clock
+        self._tick_s = min(_TICK_MAX_S, lease_s / 10)
+        self._log: LogReader | None = None
+        self._state = ControllerState(group, "", lease_s)
+        self._latencies = Latencies()
+        self._goal: dict[str, int] = {}  # what must have been read before anything is said
+        self._admin: AdminClient | None = None
+        self._failure = ""
+        self._again_at = 0.0
+
+    def observe(self) -> GroupState | None:
+        """Return the group's state; ``None`` if the control log knows neither a plan nor a worker of it.
+
+        Raises:
+            TransientError: The log cannot be read right now, or this user may not; says what to do.
+        """
+        log = self._log or self._opened()
+        if log is None:
+            return None
+        self._check(log)
+        for topic, offset in self._goal.items():
+            log.wait_for(topic, offset, timeout_s=_READ_S)
+        self._fold(log)
+        for worker, evidence in self._state.to_expire().items():
+            self._state.over.setdefault(worker, evidence)
+        alive = [w for w in self._state.beats if w not in self._state.over]
+        self._latencies.keep(alive)
+        if self._state.plan is None and not alive:
+            return None
+        names = {f.topic_id: t for t, f in log.facts.items() if t in self._topics}
+        return view(self._state, self._slot_of, self._latencies, self._state.moved(), names)
+
+    def close(self) -> None:
+        """Release connections; nothing else is affected."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _opened(self) -> LogReader | None:
+        """Open the log, but not again and again while it cannot be: a cycle must not wait for an absent broker each time."""
+        if time.monotonic() >= self._again_at:
+            self._failure = ""
+            try:
+                self._log = self._open()
+            except AutoscalerError as e:
+                self._failure = str(e)
+            self._again_at = time.monotonic() + _RETRY_S
+        if self._failure:
+            raise TransientError(self._failure)
+        return self._log
+
+    def _open(self) -> LogReader | None:
+        admin = self._admin = self._admin or admin_client(self._connection)
+        with translated("look for the control log"):
+            admin.list_topics(timeout=_CALL_S)  # an admin request whose broker is away can abort the process in librdkafka
+        found = describe(admin, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *self._topics), timeout_s=_CALL_S)
+        if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
+            return None
+        control = found[CONTROL_TOPIC]
+        self._state = ControllerState(self._group, control.topic_id, self._lease_s)
+        log = SilentReader(
+            self._connection,
+            admin,
+            group=self._group,
+            partition=partition_for(self._group, control.partitions),
+            control_id=control.topic_id,
+            topics=self._topics,
+            tick_s=self._tick_s,
+            clock=self._clock,
+        )
+        log.facts = found
+        try:
+            log.start()
+            self._goal = {topic: log.end(topic) for topic in (CONTROL_TOPIC, HEARTBEAT_TOPIC)}
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def _check(self, log: LogReader) -> None:
+        control = log.facts.get(CONTROL_TOPIC)
+        if control is None or control.topic_id != self._state.control_id:
+            self.close()
+            self._admin = None  # an old one finds no leaders of a topic that was made anew
+            msg = "the topics of the control log were made anew or deleted; it is read again"
+            raise TransientError(msg)
+        silent_s = time.monotonic() - (log.own_tick_seen or log.opened)
+        if silent_s > self._tick_s + _STALE_S:
+            if silent_s > _REOPEN_S:
+                self.close()
+            raise TransientError(f"the control log could not be read for {silent_s:.0f} s: is the broker away?")
+
+    def _fold(self, log: LogReader) -> None:
+        for entry in log.drain():
+            if isinstance(entry, Gap):
+                self._state.log.started(entry.log_start)
+                continue
+            record = entry.decoded.record
+            if record is None:
+                self._state.forget(entry.decoded.key or ())
+                continue
+            self._state.fold(record, offset=entry.offset, at=entry.at)
+            if isinstance(record, Heartbeat) and record.group == self._group:
+                self._latencies.note(record.worker, entry.at, record.latency_buckets)
+        self._state.log.forget_before(log.log_start)

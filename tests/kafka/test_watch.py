@@ -1,0 +1,163 @@
+"""The control log of a group that is only advised: what is seen, and that looking leaves no trace."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_topics import describe
+from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import TransientError
+from autoscaler.handover.codec import partition_for
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+from autoscaler.model import GroupState
+from autoscaler.ports import PlanIntent
+from tests.contracts.publishers import KafkaWorld, partitions
+
+MakeTopic = Callable[..., str]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def world(broker: Broker, make_topic: MakeTopic, group: str) -> Iterator[KafkaWorld]:
+    made = KafkaWorld(broker, make_topic(partitions=4), group)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def watch(world: KafkaWorld) -> Iterator[KafkaWatch]:
+    made = watching(world)
+    yield made
+    made.close()
+
+
+def watching(world: KafkaWorld) -> KafkaWatch:
+    return KafkaWatch(
+        connection=world.broker.connection(), group=world.group, topics=(world.topic,), lease_s=world.lease_s,
+        slot_of=world.slot_of, clock=SystemClock(),
+    )  # fmt: skip
+
+
+def seen(watch: KafkaWatch, wanted: Callable[[GroupState | None], bool]) -> GroupState | None:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        state = watch.observe()
+        if wanted(state):
+            return state
+        assert time.monotonic() < deadline, state
+        time.sleep(0.02)
+
+
+def placed(world: KafkaWorld) -> GroupState:
+    """Let two workers hold two partitions each."""
+    for slot in (0, 1):
+        world.start(slot)
+    target = dict(zip(partitions(world), (0, 0, 1, 1), strict=True))
+    world.publisher.publish(PlanIntent(target=target, requested=frozenset({0, 1}), summary="what stands"))
+    return world.until(lambda s: not s.pending and len(s.owner) == 4)
+
+
+def ends(world: KafkaWorld) -> dict[str, int]:
+    """Return where the group's partitions of both topics end, markers of transactions included."""
+    number = partition_for(
+        world.group, describe(AdminClient(world.broker.connection()), (CONTROL_TOPIC,))[CONTROL_TOPIC].partitions
+    )
+    reader = Consumer({**world.broker.connection(), "group.id": "test"})
+    try:
+        return {
+            t: reader.get_watermark_offsets(TopicPartition(t, number), timeout=30)[1] for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC)
+        }
+    finally:
+        reader.close()
+
+
+def test_it_sees_what_the_controller_saw(world: KafkaWorld, watch: KafkaWatch) -> None:
+    before = placed(world)
+    world.publisher.close()
+    after = seen(watch, lambda s: s is not None and len(s.workers) == 2)
+    assert after is not None
+    assert (after.epoch, after.owner, after.orphans, after.pending, after.requested, after.plan_at) == (
+        before.epoch, before.owner, before.orphans, before.pending, before.requested, before.plan_at,
+    )  # fmt: skip
+    assert [(w.name, w.uuid, w.slot, w.owned) for w in after.workers] == [
+        (w.name, w.uuid, w.slot, w.owned) for w in before.workers
+    ]
+
+
+def test_it_follows_a_controller_that_goes_on(world: KafkaWorld, watch: KafkaWatch) -> None:
+    placed(world)
+    seen(watch, lambda s: s is not None and s.epoch == 1)
+    world.publisher.publish(PlanIntent(
+        target=dict.fromkeys(partitions(world), 1), requested=frozenset({1}), summary="all to one"
+    ))  # fmt: skip
+    state = seen(watch, lambda s: s is not None and s.epoch == 2 and not s.pending)
+    assert state is not None
+    assert state.owner == dict.fromkeys(partitions(world), 1)
+    assert world.publisher.observe().epoch == 2, "the controller was not fenced"
+
+
+def test_it_writes_nothing(world: KafkaWorld, watch: KafkaWatch) -> None:
+    placed(world)
+    world.publisher.close()
+    for slot in (0, 1):
+        world.leave(slot)
+    before = ends(world)
+    began = time.monotonic()
+    seen(watch, lambda s: s is not None and not s.workers and time.monotonic() > began + 3 * world.lease_s / 10)
+    watch.close()
+    assert ends(world) == before
+
+
+def test_workers_that_died_while_nobody_controlled_are_not_shown_for_ever(world: KafkaWorld, watch: KafkaWatch) -> None:
+    placed(world)
+    world.publisher.close()
+    assert len(seen(watch, lambda s: s is not None and len(s.workers) == 2).workers) == 2  # type: ignore[union-attr]
+    for slot in (0, 1):
+        world.die(slot)
+    state = seen(watch, lambda s: s is not None and not s.workers)
+    assert state is not None
+    assert state.orphans == set(partitions(world))
+
+
+def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: KafkaWatch) -> None:
+    placed(world)
+    world.publisher.close()
+    seen(watch, lambda s: s is not None and len(s.workers) == 2)
+    until = time.monotonic() + 3 * world.lease_s
+    while time.monotonic() < until:
+        state = watch.observe()
+        assert state is not None
+        assert len(state.workers) == 2
+        time.sleep(0.05)
+
+
+def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld) -> None:
+    other = KafkaWatch(
+        connection=world.broker.connection(), group=f"{world.group}-native", topics=(world.topic,), lease_s=world.lease_s,
+        slot_of=world.slot_of, clock=SystemClock(),
+    )  # fmt: skip
+    try:
+        assert other.observe() is None
+    finally:
+        other.close()
+
+
+def test_an_absent_broker_is_said_and_asked_again_only_after_a_while(world: KafkaWorld) -> None:
+    absent = KafkaWatch(
+        connection={"bootstrap.servers": "127.0.0.1:9"}, group="g", topics=("t",), lease_s=3.0, slot_of=world.slot_of,
+        clock=SystemClock(),
+    )  # fmt: skip
+    try:
+        with pytest.raises(TransientError, match="look for the control log"):
+            absent.observe()
+        again = time.monotonic()
+        with pytest.raises(TransientError, match="look for the control log"):
+            absent.observe()
+        assert time.monotonic() - again < 1.0, "it did not wait a second time"
+    finally:
+        absent.close()
