@@ -7,6 +7,7 @@ Must never block or fail a cycle.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from uuid import uuid4
@@ -38,12 +39,33 @@ _SESSION = {
     "spark.sql.codegen.wholeStage": "false",  # a few rows a commit: compiling code for them costs more than it saves
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",  # half of what the default leaves of packed measurements
 }
 _NEEDED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+_SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
 _POOL = "audit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What keeping a table in order has done; files and bytes before and after."""
+
+    name: str
+    days_deleted: int
+    files: tuple[int, int]
+    bytes: tuple[int, int]
 
 
 class DeltaAudit:
@@ -70,7 +92,7 @@ class DeltaAudit:
         self._close_timeout_s = close_timeout_s
         self._buffer = Buffer()
         self._journal = Journal(root / "journal", life)
-        self._flusher = Flusher(self._buffer, SparkTables(spark, root, life, clock), self._journal, flush_s)
+        self._flusher = Flusher(self._buffer, SparkTables(spark, root, clock), self._journal, flush_s)
 
     def record(
         self,
@@ -121,12 +143,12 @@ class DeltaAudit:
 class SparkTables:
     """Implements ``TableWriter`` with delta-spark; used by the flusher's thread only."""
 
-    def __init__(self, spark: SparkSession, root: Path, life: str, clock: Clock) -> None:
+    def __init__(self, spark: SparkSession, root: Path, clock: Clock) -> None:
         """Keep what is needed; ``prepare`` opens the tables."""
         self._spark = spark.newSession()
         self._root = root
-        self._life = life
         self._clock = clock
+        self._unsure: set[tuple[str, int]] = set()  # commits whose answer was an error: made or not
         for key, value in _SESSION.items():
             self._spark.conf.set(key, value)
 
@@ -152,21 +174,28 @@ class SparkTables:
     def append(self, table: str, rows: pa.Table, version: int) -> None:
         """Append rows in one commit, unless this life has committed this version of the table.
 
+        Delta's own transaction identifiers would see to that, at three times the cost: each commit then reads what all earlier
+        ones said about theirs. Here only a commit after one that failed looks whether its rows are there.
+
         Raises:
             TransientError: The commit failed, or its answer was lost.
         """
+        attempt = (table, version)
+        if attempt in self._unsure and self._holds(table, rows):
+            self._unsure.discard(attempt)
+            return
+        self._unsure.add(attempt)
         try:
-            (
-                self._spark.createDataFrame(rows)
-                .coalesce(1)
-                .write.format("delta")
-                .mode("append")
-                .option("txnAppId", f"{self._life}:{table}")
-                .option("txnVersion", version)
-                .save(str(self._root / table))
-            )
+            frame = self._spark.createDataFrame(rows).coalesce(1)
+            frame.write.format("delta").mode("append").save(str(self._root / table))
         except (PySparkException, Py4JError, OSError) as e:
             raise TransientError(f"{rows.num_rows} rows for {self._root / table} were not written: {_first_line(e)}") from e
+        self._unsure.discard(attempt)
+
+    def _holds(self, table: str, rows: pa.Table) -> bool:
+        """Say whether rows are in a table: a commit has all of its rows or none."""
+        first = rows.slice(0, 1).select([*TABLES[table].key, "date"]).to_pylist()[0]
+        return tuple(v for k, v in first.items() if k != "date") in self.keys(table, first["date"])
 
     def keys(self, table: str, since: date) -> set[Key]:
         """Return the keys of all rows of this date and later.
@@ -194,6 +223,59 @@ def register_views(spark: SparkSession, root: Path) -> None:
             spark.sql(sql).createOrReplaceTempView(name)
     except (PySparkException, Py4JError) as e:
         raise TransientError(f"the tables in {root} cannot be read: {_first_line(e)}") from e
+
+
+def compact(spark: SparkSession, root: Path, name: str, *, before: date, keep_from: date | None) -> Upkeep:
+    """Merge the small files of a table's past days, and let go of days that need not be kept; may run beside the job.
+
+    Args:
+        spark: A session that reads Delta tables.
+        root: Directory of the tables.
+        name: Which one.
+        before: Only whole days before this one are merged: later ones are still being written.
+        keep_from: Days before this one are deleted; ``None`` keeps all.
+
+    Raises:
+        TransientError: The table cannot be read or rewritten now; what was done so far stays, and doing it again does no harm.
+    """
+    table = f"delta.`{root / name}`"
+    spark.conf.set("spark.sql.parquet.compression.codec", _SESSION["spark.sql.parquet.compression.codec"])
+    try:
+        began = _extent(spark, table)
+        days = 0
+        if keep_from is not None:
+            old = spark.read.format("delta").load(str(root / name)).where(col("date") < keep_from)
+            days = old.select("date").distinct().count()
+        if keep_from is not None and days:
+            _delete_days(spark, table, before=keep_from)
+        spark.sql(f"OPTIMIZE {table} WHERE `date` < DATE'{before}'")
+        ended = _extent(spark, table)
+        spark.sql(f"VACUUM {table}")
+    except (PySparkException, Py4JError) as e:
+        raise TransientError(f"{root / name} cannot be kept in order: {_first_line(e)}") from e
+    return Upkeep(name=name, days_deleted=days, files=(began[0], ended[0]), bytes=(began[1], ended[1]))
+
+
+def _extent(spark: SparkSession, table: str) -> tuple[int, int]:
+    row = spark.sql(f"DESCRIBE DETAIL {table}").select("numFiles", "sizeInBytes").collect()[0]
+    return int(row[0]), int(row[1])
+
+
+def _delete_days(spark: SparkSession, table: str, *, before: date) -> None:
+    """Delete whole days: nothing is rewritten. A commit of the job that comes in between is made again by it."""
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
+    try:
+        spark.sql(f"DELETE FROM {table} WHERE `date` < DATE'{before}'")  # noqa: S608  both are ours
+    finally:
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+
+
+def small_session(name: str, class_path: str) -> SparkSession:
+    """Return a local session that works on Delta tables and takes little; ``class_path`` is where Delta's jars are."""
+    builder = SparkSession.builder.appName(name).config("spark.driver.extraClassPath", class_path)
+    for key, value in (_SMALL | _NEEDED | _SESSION).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def _check_session(spark: SparkSession) -> None:

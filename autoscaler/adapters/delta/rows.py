@@ -7,12 +7,14 @@ by one, because a cycle may hold ten thousand partitions and another thread is d
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from autoscaler.adapters.cycle_log import described
-from autoscaler.adapters.delta.tables import ACTIONS, DECISIONS, FULL_LOAD, HANDOVERS, LOAD, LOADS
+from autoscaler.adapters.delta import packed
+from autoscaler.adapters.delta.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -21,10 +23,11 @@ from autoscaler.model import (
     LoadSnapshot,
     MovePartition,
     PartitionLoad,
-    RateSource,
     TopicPartition,
 )
 from autoscaler.ports import ActionOutcome
+
+_NAMED = 5  # unknown partitions, as many as one reads
 
 Owners = Mapping[TopicPartition, int | str]
 Row = dict[str, Any]
@@ -55,16 +58,14 @@ class Cycle:
 def decisions(cycles: Sequence[Cycle]) -> pa.Table:
     """Return one row of ``decisions`` per cycle."""
     rows = [_decision(c) for c in cycles]
-    loads = _nested([c.snapshot.loads if c.snapshot else None for c in cycles], LOAD, {})
+    loads = _nested([c.snapshot.loads if c.snapshot else None for c in cycles], LOAD)
     return _table(rows, DECISIONS.schema, {"loads": loads})
 
 
 def loads(cycles: Sequence[Cycle], dropped: Sequence[int]) -> pa.Table:
     """Return one row of ``loads`` per cycle; ``dropped`` says how many cycles of its group are missing before each."""
-    rows = [_common(c) | {"dropped_before": n} for c, n in zip(cycles, dropped, strict=True)]
-    owners = [str(o) if (o := c.owner.get(x.partition)) is not None else None for c in cycles for x in _of(c)]
-    nested = _nested([_of(c) for c in cycles], FULL_LOAD, {"owner": owners})
-    return _table(rows, LOADS.schema, {"loads": nested})
+    rows = [_common(c) | _measured(c) | {"dropped_before": n} for c, n in zip(cycles, dropped, strict=True)]
+    return _table(rows, LOADS.schema, {})
 
 
 def actions(cycles: Iterable[Cycle]) -> pa.Table:
@@ -117,21 +118,19 @@ def handover_key(group: str, done: HandoverDone) -> tuple[object, ...]:
 
 
 def snapshot_of(row: Mapping[str, Any]) -> LoadSnapshot:
-    """Return exactly what was measured from a row of ``loads`` (a dict, nested structs too), to decide it again."""
-    return LoadSnapshot(
-        group=row["group"],
-        sample_ts=row["sample_ts"],
-        known=row["known"],
-        error=row["error"],
-        loads=tuple(
-            PartitionLoad(
-                partition=TopicPartition(topic=x["topic"], partition=x["partition"]),
-                rate_source=RateSource(x["rate_source"]),
-                **{k: v for k, v in x.items() if k not in {"topic", "partition", "rate_source", "owner"}},
-            )
-            for x in row["loads"]
-        ),
-    )
+    """Return exactly what was measured from a row of ``loads`` (a dict, as every reader of the table gives), to decide it again.
+
+    Raises:
+        ValueError: Another release packed it, in a version that this one does not read.
+    """
+    measured, _ = packed.unpack(row["measured"])
+    return LoadSnapshot(group=row["group"], sample_ts=row["sample_ts"], known=row["known"], error=row["error"], loads=measured)
+
+
+def owners_of(row: Mapping[str, Any]) -> dict[TopicPartition, str]:
+    """Return who held each partition, from a row of ``loads``: slot or member id as text; nobody's are left out."""
+    measured, owners = packed.unpack(row["measured"])
+    return {x.partition: o for x, o in zip(measured, owners, strict=True) if o is not None}
 
 
 def when(seconds: float) -> datetime:
@@ -169,6 +168,17 @@ def _common(cycle: Cycle) -> Row:
         "sample_ts": s.sample_ts if s else None,
         "known": s.known if s else None,
         "error": s.error if s else None,
+    }
+
+
+def _measured(cycle: Cycle) -> Row:
+    unknown = [x for x in _of(cycle) if not x.known]
+    return {
+        "partitions": len(_of(cycle)),
+        "unknown_partitions": len(unknown),
+        "first_unknown": [f"{x.partition}: {x.error}" if x.error else str(x.partition) for x in unknown[:_NAMED]],
+        "oldest_s": max((x.age_s for x in _of(cycle)), default=None),
+        "measured": packed.pack(_of(cycle), cycle.owner),
     }
 
 
@@ -245,17 +255,13 @@ _READ: Mapping[str, Callable[[PartitionLoad], object]] = {
 }
 
 
-def _nested(groups: Sequence[Sequence[PartitionLoad] | None], kind: pa.DataType, given: Mapping[str, list[Any]]) -> pa.Array:
+def _nested(groups: Sequence[Sequence[PartitionLoad] | None], kind: pa.DataType) -> pa.Array:
     """Return a list column: one list of load structs per group, null for ``None``."""
     flat = [x for g in groups for x in g or ()]
     columns = []
     for field in kind:
-        if field.name in given:
-            values = given[field.name]
-        elif field.name in _READ:
-            values = [_READ[field.name](x) for x in flat]
-        else:
-            values = [getattr(x, field.name) for x in flat]
+        read = _READ.get(field.name, attrgetter(field.name))
+        values = [read(x) for x in flat]
         columns.append(pa.array(values, field.type))
     offsets = [0]
     for g in groups:

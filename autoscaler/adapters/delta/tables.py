@@ -41,17 +41,6 @@ LOAD = _struct(
     topic=pa.string(), partition=pa.int32(), bytes_per_s=pa.float64(), records_per_s=pa.float64(), lag_records=pa.int64(),
     lag_bytes=pa.float64(), lag_s=pa.float64(), known=pa.bool_(), age_s=pa.float64(), rate_source=pa.string(), error=pa.string(),
 )  # fmt: skip
-FULL_LOAD = pa.struct(
-    [
-        *LOAD,
-        pa.field("topic_id", pa.string()),
-        pa.field("committed", pa.int64()),
-        pa.field("log_start", pa.int64()),
-        pa.field("log_end", pa.int64()),
-        pa.field("window_s", pa.float64()),
-        pa.field("owner", pa.string()),
-    ]
-)
 MEMBER = _struct(member=pa.string(), partitions=pa.list_(pa.string()), bytes_per_s=pa.float64())
 STEP = _struct(kind=pa.string(), topic=pa.string(), partition=pa.int32(), source=pa.int32(), target=pa.int32(), what=pa.string())
 
@@ -97,7 +86,8 @@ LOADS = Table(
         decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
         mode=pa.string(), reason=pa.string(), limited_by=pa.string(), detail=pa.string(), acted=pa.bool_(), epoch=pa.int64(),
         consumers_now=pa.int32(), consumers=pa.int32(), total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(),
-        policy_fingerprint=pa.string(), dropped_before=pa.int64(), loads=pa.list_(FULL_LOAD),
+        policy_fingerprint=pa.string(), dropped_before=pa.int64(), partitions=pa.int32(), unknown_partitions=pa.int32(),
+        first_unknown=pa.list_(pa.string()), oldest_s=pa.float64(), measured=pa.binary(),
     ),
 )  # fmt: skip
 TABLES: Mapping[str, Table] = {t.name: t for t in (DECISIONS, ACTIONS, HANDOVERS, LOADS)}
@@ -107,11 +97,10 @@ _PROPERTIES = {
     "delta.checkpointInterval": "100",  # a checkpoint of the log costs seconds; at the default of 10 it comes too often
     "delta.logRetentionDuration": "interval 6 hours",  # a commit every few seconds: the log's history is of no use
     "delta.deletedFileRetentionDuration": "interval 6 hours",  # may not exceed the log's; files go only when compacted
-    "delta.setTransactionRetentionDuration": "interval 7 days",  # one entry per life of the job and table
 }
 _NAMES = {
     pa.string(): "string", pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float64(): "double",
-    pa.date32(): "date", TIMESTAMP: "timestamp",
+    pa.date32(): "date", TIMESTAMP: "timestamp", pa.binary(): "binary",
 }  # fmt: skip
 _SQL = {"integer": "INT", "long": "BIGINT"}
 

@@ -39,10 +39,8 @@ LEFT JOIN handovers AS h
 """
 
 UNDECIDED = """
-SELECT `group`, at, reason, detail, size(loads) AS partitions, size(filter(loads, l -> NOT l.known)) AS unknown_partitions,
-       slice(transform(filter(loads, l -> NOT l.known),
-                       l -> concat(l.topic, '-', l.`partition`, coalesce(concat(': ', l.error), ''))), 1, 5) AS first_unknown,
-       array_max(transform(loads, l -> l.age_s)) AS oldest_s, consumers_now, dropped_before, decision_id
+SELECT `group`, at, reason, detail, partitions, unknown_partitions, first_unknown, oldest_s, consumers_now, dropped_before,
+       decision_id
 FROM loads
 WHERE reason IN ('NOT_READY', 'STALE_INPUT')
 """

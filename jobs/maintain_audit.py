@@ -1,0 +1,75 @@
+"""Keeps the audit's tables small: merges the files of past days, deletes days that are old enough, removes unused files.
+
+``python jobs/maintain_audit.py --config FILE --keep-days 90``, once a day from cron or a timer; may run beside the job. Without
+``--keep-days`` nothing is deleted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.delta.rows import day
+from autoscaler.adapters.delta.tables import TABLES
+from autoscaler.adapters.delta_audit import Upkeep, compact, small_session
+from autoscaler.embedded import jars
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.settings import load
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 78
+
+
+def said(done: Upkeep) -> str:
+    """Return one line about a table."""
+    files, size = (f"{a:,} -> {b:,}" for a, b in (done.files, tuple(n // 1000 for n in done.bytes)))
+    return f"{done.name}: {files} files, {size} kB" + (f", {done.days_deleted} days deleted" if done.days_deleted else "")
+
+
+def keep_in_order(root: Path, keep_days: int | None) -> None:
+    """Work on every table below ``root`` and print what was done.
+
+    Raises:
+        AutoscalerError: There are no tables, or one cannot be rewritten now.
+    """
+    there = [name for name in TABLES if (root / name / "_delta_log").is_dir()]
+    if not there:
+        raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = small_session("maintain_audit", jars.class_path(jars.DELTA))
+    today = day(SystemClock().now())
+    for name in there:
+        keep_from = None if keep_days is None else today - timedelta(days=keep_days)
+        print(said(compact(spark, root, name, before=today, keep_from=keep_from)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse the command line, work, and turn errors into messages."""
+    parser = argparse.ArgumentParser(prog="maintain_audit.py", description="Keep the audit's tables small.")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", help="configuration of the job whose tables these are")
+    where.add_argument("--tables", type=Path, help="the tables themselves")
+    parser.add_argument("--keep-days", type=int, help="delete what is older; without it everything is kept")
+    args = parser.parse_args(argv)
+    if args.keep_days is not None and args.keep_days < 1:
+        parser.error("--keep-days must be at least 1")
+    try:
+        root = args.tables if args.tables is not None else load(args.config).root / "tables"
+        keep_in_order(root.absolute(), args.keep_days)
+    except SettingsError as e:
+        sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
+        return EXIT_SETTINGS
+    except AutoscalerError as e:
+        sys.stderr.write(f"{e}\n")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the JVM ends with its parent; its orderly end costs a second
