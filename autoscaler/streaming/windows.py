@@ -124,8 +124,8 @@ def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors:
         "bytes_per_s": number(rows["bytes_per_s"]),
         "records_per_s": number(rows["records_per_s"]),
         "lag_records": pa.array(lag.records, pa.int64(), mask=lag.records < 0),
-        "lag_bytes": number(lag.bytes),
-        "lag_s": number(lag.seconds),
+        "lag_bytes": number(np.rint(lag.bytes)),  # finer than anything is measured, and kept by the audit for every cycle
+        "lag_s": number(np.round(lag.seconds, 3)),
         "committed": pa.array(lag.committed, pa.int64(), mask=lag.committed < -1),
         "log_start": offset(rows["start"]),
         "log_end": offset(rows["end"]),

@@ -155,7 +155,7 @@ def _read(path: Path, file: IO[bytes]) -> Iterator[Cycle]:
             yield recovered(
                 restore(data["decision"]),
                 (ActionOutcome(**o) for o in data["outcomes"]),
-                (HandoverDone(**h | {"partition": TopicPartition(**h["partition"])}) for h in data["handovers"]),
+                (HandoverDone(**h | {"partition": TopicPartition(*h["partition"])}) for h in data["handovers"]),
             )
         except (ValueError, KeyError, TypeError) as e:  # the kill came in the middle of a write, or another release wrote it
             log.warning("%s: line %d is left out (%s: %s)", path, number, type(e).__name__, e)
