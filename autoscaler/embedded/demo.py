@@ -164,6 +164,8 @@ def _facts(stage: Stage, began: float, ended: float) -> dict[str, str | float | 
         "produced": str((run.logs / "produced.jsonl").relative_to(run.root)),
         "logs": str(run.processed.relative_to(run.root)),
         "tables": str(run.tables.relative_to(run.root)),
+        "cycles": str(run.cycles.relative_to(run.root)),
+        "flush_s": stage.settings.audit.flush_s,
     }
 
 

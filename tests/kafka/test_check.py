@@ -17,8 +17,8 @@ from deltalake import write_deltalake
 from autoscaler.adapters.delta.tables import TABLES
 from autoscaler.embedded.broker import Broker
 from autoscaler.embedded.check.__main__ import check, main
-from autoscaler.embedded.check.evidence import EvidenceError, Run
-from autoscaler.embedded.check.rules import Finding
+from autoscaler.embedded.check.finding import Finding
+from autoscaler.embedded.check.run import EvidenceError, Run
 
 pytestmark = pytest.mark.broker
 
@@ -41,6 +41,7 @@ class Made:
     moved: tuple[int, ...] = (0, 1)
     lines: dict[str, list[Line]] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    cycles: list[dict[str, Any]] = field(default_factory=list)  # lines of the cycle log
     acknowledged: dict[int, list[int]] = field(default_factory=dict)  # records, bytes, last offset
 
     def at(self, second: float) -> datetime:
@@ -58,6 +59,7 @@ class Made:
                 self.lines[B if away else A].append(line)
         for lines in self.lines.values():
             lines.sort(key=lambda x: (x[4], x[1], x[2]))
+        self.cycles = []
         self.tables = {"decisions": [], "actions": [], "handovers": [], "loads": []}
         for second in range(SECONDS):
             running = 2 if UP_AT < second <= DOWN_AT else 1
@@ -76,17 +78,26 @@ class Made:
         row = {"decision_id": f"g/{second}", "group": "g", "at": self.at(second), "reason": "WITHIN_TARGET",
                "consumers_now": running, "consumers": wanted, "acted": epoch is not None, "mode": "act"}  # fmt: skip
         self.tables["loads"].append(row)
+        moves = self._moves(epoch) if epoch is not None else []
+        self.cycles.append({"t": self.began + second, "cycle": second, "group": "g", "mode": "act",
+                            "actions": [f"move {m['partition']}" for m in moves]})  # fmt: skip
         if epoch is None:
             return
-        self.tables["decisions"].append(dict(row))
+        self.tables["decisions"].append(dict(row, steps=moves))
         for phase, status, number in (("intent", "planned", None), ("outcome", "done", epoch)):
             self.tables["actions"].append({"decision_id": f"g/{second}", "group": "g", "at": self.at(second + 0.1),
                                            "phase": phase, "status": status, "epoch": number})  # fmt: skip
 
+    def _moves(self, epoch: int) -> list[dict[str, Any]]:
+        who = range(PARTITIONS) if epoch == 1 else self.moved
+        source, target = {1: (None, 0), 2: (0, 1), 3: (1, 0)}[epoch]
+        return [{"kind": "move", "topic": self.topic, "partition": p, "source": source, "target": target} for p in who]
+
     def _handover(self, partition: int, epoch: int, workers: tuple[str | None, str], offset: int) -> None:
         before, after = workers
         self.tables["handovers"].append({"group": "g", "at": self.at(0), "topic": self.topic, "topic_id": "t",
-                                         "partition": partition, "from_uuid": before, "to_uuid": after, "epoch": epoch,
+                                         "partition": partition, "from_uuid": before, "to_uuid": after,
+                                         "to_worker": {A: "g-0", B: "g-1"}[after], "epoch": epoch,
                                          "offset": offset, "pause_s": 0.02 if before else None})  # fmt: skip
 
     def write(self, directory: Path) -> Path:
@@ -98,10 +109,11 @@ class Made:
             schema = TABLES[name].schema
             columns = [pa.array([self._value(r, f.name) for r in rows], f.type) for f in schema]
             write_deltalake(str(directory / "tables" / name), pa.Table.from_arrays(columns, schema=schema))
+        (directory / "cycles.jsonl").write_text("".join(json.dumps(c) + "\n" for c in self.cycles))
         facts = {"bootstrap": self.bootstrap, "topic": self.topic, "group": "g", "window_s": 5, "usable_bytes_per_s": 1000,
                  "load_from_s": self.began,
                  "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables",
-                 "produced": "produced.jsonl"}  # fmt: skip
+                 "produced": "produced.jsonl", "cycles": "cycles.jsonl", "flush_s": 5}  # fmt: skip
         (directory / "run.json").write_text(json.dumps(facts))
         (directory / "produced.jsonl").write_text('{"t": 1}\n' + json.dumps({"partitions": self.acknowledged}) + "\n")
         return directory
@@ -247,7 +259,7 @@ def _name_another_offset(run: Made) -> None:
 
 def _hand_over_in_the_table_only(run: Made) -> None:
     row = next(run.rows("handovers", partition=2, epoch=1))
-    run.tables["handovers"].append({**row, "epoch": 3, "from_uuid": A, "to_uuid": B, "offset": 20})
+    run.tables["handovers"].append({**row, "epoch": 3, "from_uuid": A, "to_uuid": B, "to_worker": "g-1", "offset": 20})
 
 
 def _forget_an_outcome(run: Made) -> None:
@@ -275,12 +287,50 @@ def _publish_unseen(run: Made) -> None:
 
 
 def _forget_a_plan_that_nobody_worked_under(run: Made) -> None:
-    later = {"decision_id": "g/later"}
+    later = {"decision_id": "g/later", "steps": []}
     run.tables["decisions"].append({**next(run.rows("decisions", decision_id=f"g/{DOWN_AT}")), **later})
     for phase, epoch in (("intent", None), ("outcome", 5)):  # plan 4, in between, has left no row
         run.tables["actions"].append(
             {**next(run.rows("actions", decision_id=f"g/{DOWN_AT}", phase=phase)), **later, "epoch": epoch}
         )
+
+
+def _steps_of(run: Made, second: int) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = next(run.rows("decisions", decision_id=f"g/{second}"))["steps"]
+    return steps
+
+
+def _decide_another_target(run: Made) -> None:
+    _steps_of(run, UP_AT)[0]["target"] = 0
+
+
+def _decide_another_source(run: Made) -> None:
+    _steps_of(run, DOWN_AT)[0]["source"] = 0
+
+
+def _forget_a_step(run: Made) -> None:
+    _steps_of(run, UP_AT).pop()
+
+
+def _decide_a_move_that_never_comes(run: Made) -> None:
+    _steps_of(run, UP_AT).append({"kind": "move", "topic": run.topic, "partition": 3, "source": 0, "target": 1})
+
+
+def _forget_a_cycle(run: Made) -> None:
+    run.drop("loads", decision_id="g/20")
+
+
+def _forget_the_last_cycle(run: Made) -> None:
+    run.drop("loads", decision_id=f"g/{SECONDS - 1}")
+
+
+def _write_a_cycle_twice(run: Made) -> None:
+    run.tables["loads"].append(dict(next(run.rows("loads", decision_id="g/20"))))
+
+
+def _leave_no_trace_of_a_cycle(run: Made) -> None:
+    run.drop("loads", decision_id="g/20")
+    del run.cycles[20]
 
 
 def _never_grow(run: Made) -> None:
@@ -315,8 +365,16 @@ BROKEN: tuple[tuple[Callable[[Made], None], set[str]], ...] = (
     (_write_an_outcome_twice, {"decisions have their rows"}),
     (_forget_a_decision, {"decisions have their rows"}),
     (_write_a_decision_twice, {"decisions have their rows"}),
-    (_publish_unseen, {"decisions have their rows"}),
+    (_publish_unseen, {"decisions have their rows", "steps match the logs"}),
     (_forget_a_plan_that_nobody_worked_under, {"decisions have their rows"}),
+    (_decide_another_target, {"steps match the logs"}),
+    (_decide_another_source, {"steps match the logs"}),
+    (_forget_a_step, {"steps match the logs"}),
+    (_decide_a_move_that_never_comes, {"steps match the logs"}),
+    (_forget_a_cycle, {"cycles have their rows"}),
+    (_forget_the_last_cycle, {"cycles have their rows"}),
+    (_write_a_cycle_twice, {"cycles have their rows"}),
+    (_leave_no_trace_of_a_cycle, {"cycles have their rows"}),
     (_never_grow, {"scale-up"}),
     (_fail_to_grow, {"scale-up"}),
     (_never_shrink, {"scale-down"}),
@@ -349,6 +407,32 @@ def test_a_record_processed_again_after_a_crash_is_counted_and_allowed(made: Mad
     found = findings(made.write(tmp_path / "run"))
     assert {n: f.evidence for n, f in found.items() if f.ok is False} == {}
     assert found["processed twice"].numbers == {"twice": 2}
+
+
+def _killed(run: Made, last: int, gone: int) -> None:
+    """Let the job be killed after the cycle of a second, with the last ones not yet written, and come back 8 s later."""
+    for second in range(last + 1, last + 9):
+        run.drop("loads", decision_id=f"g/{second}")
+    for second in range(last - gone + 1, last + 1):
+        run.drop("loads", decision_id=f"g/{second}")
+    run.cycles = [c for c in run.cycles if not last < c["cycle"] < last + 9]
+    for c in run.cycles:
+        c["cycle"] -= 8 * (c["cycle"] > last)
+
+
+def test_a_kill_may_lose_the_cycles_that_waited_and_did_nothing(made: Made, tmp_path: Path) -> None:
+    _killed(made, last=21, gone=5)
+    found = findings(made.write(tmp_path / "run"))
+    assert {n: f.evidence for n, f in found.items() if f.ok is False} == {}
+    assert found["cycles have their rows"].numbers["lost_by_kill"] == 5
+
+
+@pytest.mark.parametrize(("last", "gone"), [(29, 12), (16, 5)], ids=["longer than rows may wait", "one that acted"])
+def test_a_kill_may_lose_nothing_else(last: int, gone: int, made: Made, tmp_path: Path) -> None:
+    _killed(made, last, gone)
+    if last == UP_AT + 1:
+        made.cycles[UP_AT]["actions"] = ["move"]
+    assert "cycles have their rows" in red(made.write(tmp_path / "run"))
 
 
 def test_a_line_cut_off_by_a_kill_is_not_read(made: Made, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
 from autoscaler.embedded.check.__main__ import check
-from autoscaler.embedded.check.evidence import Run
+from autoscaler.embedded.check.run import Run
 from autoscaler.settings import load
 from tests.conftest import create_topic
 
@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOPIC, GROUP, CAPACITY = "orders", "shop", 300_000.0
 MUST_HOLD = {
     "acknowledged is in the topic", "every record processed", "only records of the topic", "order per partition",
-    "one worker at a time", "handovers match the logs", "decisions have their rows",
+    "one worker at a time", "handovers match the logs", "steps match the logs", "decisions have their rows",
+    "cycles have their rows",
 }  # fmt: skip
 
 
@@ -191,7 +192,7 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
     run = Run(
         bootstrap=shop.broker.bootstrap, topic=TOPIC, group=GROUP, window_s=5, usable_bytes_per_s=0.8 * CAPACITY,
         load_from_s=began, load_to_s=ended, logs=shop.directory / "processed", tables=shop.directory / "state" / "tables",
-        produced=produced,
+        cycles=shop.directory / "state" / "logs" / "cycles.jsonl", produced=produced, flush_s=5,
     )  # fmt: skip
     findings = {f.rule: f for f in check(run)}
     assert set(findings) >= MUST_HOLD

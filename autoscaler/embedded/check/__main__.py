@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autoscaler.embedded.check.evidence import EvidenceError, Run, collect
-from autoscaler.embedded.check.rules import RULES, Finding
+from autoscaler.embedded.check.evidence import collect
+from autoscaler.embedded.check.finding import Finding
+from autoscaler.embedded.check.rules import RULES
+from autoscaler.embedded.check.run import EvidenceError, Run
 
 EXIT_BROKEN = 1
 EXIT_UNREADABLE = 2

@@ -1,4 +1,4 @@
-"""What a run left behind, read into compact values: the topic's records, the workers' logs, the tables.
+"""What a run left behind, read into compact values: the topic's records, the workers' logs, and what ``rows`` reads.
 
 Arrays with one entry per offset keep a run of a million records below a hundred megabytes.
 """
@@ -6,70 +6,18 @@ Arrays with one entry per offset keep a run of a million records below a hundred
 import json
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from deltalake import DeltaTable
+
+from autoscaler.embedded.check import rows
+from autoscaler.embedded.check.rows import ActionRow, CycleLine, CycleRow, DecisionRow, HandoverRow
+from autoscaler.embedded.check.run import EvidenceError, Run
 
 _READ_TIMEOUT_S = 10.0
 _BATCH = 10_000
-
-
-class EvidenceError(Exception):
-    """Something that the check needs cannot be read; the message says what."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What the run was, as ``run.json`` says.
-
-    Attributes:
-        usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
-        load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
-    """
-
-    bootstrap: str
-    topic: str
-    group: str
-    window_s: float
-    usable_bytes_per_s: float
-    load_from_s: float
-    load_to_s: float
-    logs: Path
-    tables: Path
-    produced: Path
-
-    @classmethod
-    def load(cls, directory: Path, bootstrap: str | None = None) -> "Run":
-        """Read ``run.json`` of a run directory.
-
-        Raises:
-            EvidenceError: It is missing or lacks something.
-        """
-        file = directory / "run.json"
-        try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            return cls(
-                bootstrap=bootstrap or str(data["bootstrap"]),
-                topic=str(data["topic"]),
-                group=str(data["group"]),
-                window_s=float(data["window_s"]),
-                usable_bytes_per_s=float(data["usable_bytes_per_s"]),
-                load_from_s=float(data["load_from_s"]),
-                load_to_s=float(data["load_to_s"]),
-                logs=directory / str(data["logs"]),
-                tables=directory / str(data["tables"]),
-                produced=directory / str(data["produced"]),
-            )
-        except OSError as e:
-            msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"
-            raise EvidenceError(msg) from e
-        except (KeyError, TypeError, ValueError) as e:
-            msg = f"{file} does not describe a finished run: {type(e).__name__} {e}"
-            raise EvidenceError(msg) from e
 
 
 @dataclass(slots=True)
@@ -118,50 +66,6 @@ class Partition:
         self.times = bytearray(size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionRow:
-    """A decision that the tables hold; ``at`` in seconds since the Unix epoch."""
-
-    decision_id: str
-    at: float
-    reason: str
-    consumers_now: int | None
-    consumers: int
-    acted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleRow:
-    """A cycle that the tables hold; there is one for each, while decisions that change nothing are thinned out."""
-
-    decision_id: str
-    at: float
-    consumers_now: int | None
-    acted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionRow:
-    """An intent or an outcome that the tables hold."""
-
-    decision_id: str
-    phase: str
-    status: str
-    epoch: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandoverRow:
-    """A change of hands that the tables hold."""
-
-    partition: int
-    from_worker: str | None
-    to_worker: str
-    epoch: int
-    offset: int
-    pause_s: float | None
-
-
 @dataclass(slots=True, kw_only=True)
 class Evidence:
     """Everything that the rules look at."""
@@ -173,6 +77,7 @@ class Evidence:
     unknown: list[str] = field(default_factory=list)  # lines about records that are not in the topic
     decisions: list[DecisionRow] = field(default_factory=list)
     cycles: list[CycleRow] = field(default_factory=list)
+    lines: list[CycleLine] = field(default_factory=list)
     actions: list[ActionRow] = field(default_factory=list)
     handovers: list[HandoverRow] = field(default_factory=list)
 
@@ -187,10 +92,11 @@ def collect(run: Run) -> Evidence:
     evidence.partitions = read_topic(run)
     read_logs(run, evidence)
     evidence.acknowledged = read_produced(run)
-    evidence.decisions = sorted(_decisions(run), key=lambda d: d.at)
-    evidence.cycles = sorted(_cycles(run), key=lambda c: c.at)
-    evidence.actions = list(_actions(run))
-    evidence.handovers = list(_handovers(run))
+    evidence.decisions = sorted(rows.decisions(run), key=lambda d: d.at)
+    evidence.cycles = sorted(rows.cycles(run), key=lambda c: c.at)
+    evidence.lines = list(rows.lines(run))
+    evidence.actions = list(rows.actions(run))
+    evidence.handovers = list(rows.handovers(run))
     return evidence
 
 
@@ -322,85 +228,3 @@ def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
             except ValueError as e:
                 msg = f"{file}: cannot be read: {line!r}"
                 raise EvidenceError(msg) from e
-
-
-def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[str, object]]:
-    """Return some columns of a Delta table's rows that belong to the run's group.
-
-    Raises:
-        EvidenceError: The table is not there or lacks a column.
-    """
-    place = run.tables / name
-    try:
-        rows = DeltaTable(str(place)).to_pyarrow_table(columns=[*columns, "group"]).to_pylist()
-    except Exception as e:  # the reader raises types of its own and of Arrow
-        msg = f"table {place} cannot be read: {e}"
-        raise EvidenceError(msg) from e
-    return [r for r in rows if r["group"] == run.group]
-
-
-def _decisions(run: Run) -> Iterator[DecisionRow]:
-    columns = ("decision_id", "at", "reason", "consumers_now", "consumers", "acted")
-    for row in read_table(run, "decisions", columns):
-        yield DecisionRow(
-            decision_id=str(row["decision_id"]),
-            at=_seconds(row["at"]),
-            reason=str(row["reason"]),
-            consumers_now=_count(row["consumers_now"]),
-            consumers=_whole(row["consumers"]),
-            acted=row["acted"] is True,
-        )
-
-
-def _cycles(run: Run) -> Iterator[CycleRow]:
-    for row in read_table(run, "loads", ("decision_id", "at", "consumers_now", "acted")):
-        yield CycleRow(
-            decision_id=str(row["decision_id"]),
-            at=_seconds(row["at"]),
-            consumers_now=_count(row["consumers_now"]),
-            acted=row["acted"] is True,
-        )
-
-
-def _actions(run: Run) -> Iterator[ActionRow]:
-    for row in read_table(run, "actions", ("decision_id", "phase", "status", "epoch")):
-        yield ActionRow(
-            decision_id=str(row["decision_id"]),
-            phase=str(row["phase"]),
-            status=str(row["status"]),
-            epoch=_count(row["epoch"]),
-        )
-
-
-def _handovers(run: Run) -> Iterator[HandoverRow]:
-    for row in read_table(run, "handovers", ("topic", "partition", "from_uuid", "to_uuid", "epoch", "offset", "pause_s")):
-        before, pause = row["from_uuid"], row["pause_s"]
-        if row["topic"] != run.topic:
-            continue
-        yield HandoverRow(
-            partition=_whole(row["partition"]),
-            from_worker=None if before is None else str(before),
-            to_worker=str(row["to_uuid"]),
-            epoch=_whole(row["epoch"]),
-            offset=_whole(row["offset"]),
-            pause_s=None if pause is None else _number(pause),
-        )
-
-
-def _whole(value: object) -> int:
-    return int(_number(value))
-
-
-def _count(value: object) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, int | float):
-        return float(value)
-    msg = f"a table holds {value!r} where a number belongs"
-    raise EvidenceError(msg)
-
-
-def _seconds(value: object) -> float:
-    return value.timestamp() if isinstance(value, datetime) else _number(value)

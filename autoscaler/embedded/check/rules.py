@@ -5,35 +5,18 @@ A rule whose ``ok`` is ``None`` only tells a number; every other one turns the c
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from autoscaler.embedded.check.evidence import DecisionRow, Evidence, HandoverRow, Tenure
+from autoscaler.embedded.check.audited import cycles_recorded, done, steps_agree
+from autoscaler.embedded.check.evidence import Evidence, Tenure
 from autoscaler.embedded.check.fewest import fewest
+from autoscaler.embedded.check.finding import SHOWN, Finding
+from autoscaler.embedded.check.rows import HandoverRow
 
-_SHOWN = 5
 _HOT_RATIO = 2.0  # a partition is hot at twice the median partition's rate
-_DONE = ("done", "recovered")  # recovered: carried out, and written down by the job's next life
 _SETTLE_S = 60.0  # a consumer that a decision ends has processed its last record within this time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One rule's answer.
-
-    Attributes:
-        ok: It holds; ``None`` for a number that cannot be wrong.
-        numbers: What was counted, for ``check.json``.
-        evidence: The first few cases that broke it.
-    """
-
-    rule: str
-    ok: bool | None
-    measured: str
-    numbers: Mapping[str, float | int | None]
-    evidence: tuple[str, ...] = ()
 
 
 def nothing_lost(e: Evidence) -> Finding:
@@ -46,7 +29,7 @@ def nothing_lost(e: Evidence) -> Finding:
             produced += at_ms != 0
             if at_ms and not p.times[index]:
                 lost += 1
-                if len(cases) < _SHOWN:
+                if len(cases) < SHOWN:
                     cases.append(f"{e.run.topic}-{number}@{p.start + index}")
     if gone:
         cases.append(f"{gone} records have left the topic and cannot be checked")
@@ -66,7 +49,7 @@ def nothing_missing(e: Evidence) -> Finding:
             cases.append(f"{e.run.topic}-{number} holds {there:,} records, {counted:,} were acknowledged")
     total = sum(e.acknowledged.values())
     return Finding(rule="acknowledged is in the topic", ok=not cases, measured=f"{total:,} acknowledged",
-                   numbers={"acknowledged": total}, evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+                   numbers={"acknowledged": total}, evidence=tuple(cases[:SHOWN]))  # fmt: skip
 
 
 def processed_twice(e: Evidence) -> Finding:
@@ -78,7 +61,7 @@ def processed_twice(e: Evidence) -> Finding:
 def nothing_invented(e: Evidence) -> Finding:
     """Workers processed only what is in the topic."""
     return Finding(rule="only records of the topic", ok=not e.unknown, measured=f"{len(e.unknown):,} others",
-                   numbers={"unknown": len(e.unknown)}, evidence=tuple(e.unknown[:_SHOWN]))  # fmt: skip
+                   numbers={"unknown": len(e.unknown)}, evidence=tuple(e.unknown[:SHOWN]))  # fmt: skip
 
 
 def order_kept(e: Evidence) -> Finding:
@@ -94,7 +77,7 @@ def order_kept(e: Evidence) -> Finding:
             latest = max(latest, at_ns)
     back = sum(t.descents for t in e.tenures)
     return Finding(rule="order per partition", ok=not cases, measured=f"{back + late:,} out of order",
-                   numbers={"descents": back, "late": late}, evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+                   numbers={"descents": back, "late": late}, evidence=tuple(cases[:SHOWN]))  # fmt: skip
 
 
 def one_at_a_time(e: Evidence) -> Finding:
@@ -107,7 +90,7 @@ def one_at_a_time(e: Evidence) -> Finding:
                     overlap_ms = (min(before.last_ns, after.last_ns) - after.first_ns) / 1e6
                     cases.append(f"{_tenure(e, before)} and {_tenure(e, after)} for {overlap_ms:.1f} ms")
     return Finding(rule="one worker at a time", ok=not cases, measured=f"{len(e.tenures)} tenures, {len(cases)} overlaps",
-                   numbers={"tenures": len(e.tenures), "overlaps": len(cases)}, evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+                   numbers={"tenures": len(e.tenures), "overlaps": len(cases)}, evidence=tuple(cases[:SHOWN]))  # fmt: skip
 
 
 def handovers_agree(e: Evidence) -> Finding:
@@ -122,7 +105,7 @@ def handovers_agree(e: Evidence) -> Finding:
             cases.append(f"handover of {e.run.topic}-{key[0]} at plan {key[1]} is written {len(same)} times")
         cases += _handover_faults(e, same[0], tenures.get(key))
     return Finding(rule="handovers match the logs", ok=not cases, measured=f"{len(e.handovers)} handovers, {len(cases)} wrong",
-                   numbers={"handovers": len(e.handovers), "wrong": len(cases)}, evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+                   numbers={"handovers": len(e.handovers), "wrong": len(cases)}, evidence=tuple(cases[:SHOWN]))  # fmt: skip
 
 
 def _handover_faults(e: Evidence, row: HandoverRow, tenure: Tenure | None) -> Iterator[str]:
@@ -180,17 +163,17 @@ def actions_recorded(e: Evidence) -> Finding:
     gaps = sorted(set(range(1, max(published_epochs, default=0))) - published_epochs)
     failed = sum(a.phase == "outcome" and a.epoch is None and a.status == "failed" for a in e.actions)
     if len(gaps) > failed:
-        cases.append(f"plans {', '.join(map(str, gaps[:_SHOWN]))} were published, but no action says so")
+        cases.append(f"plans {', '.join(map(str, gaps[:SHOWN]))} were published, but no action says so")
     return Finding(rule="decisions have their rows", ok=not cases and bool(acted),
                    measured=f"{len(e.decisions)} decisions, {len(acted)} acted, {len(cases)} incomplete",
                    numbers={"decisions": len(e.decisions), "acted": len(acted), "incomplete": len(cases)},
-                   evidence=tuple(cases[:_SHOWN]))  # fmt: skip
+                   evidence=tuple(cases[:SHOWN]))  # fmt: skip
 
 
 def scaled_up(e: Evidence) -> Finding:
     """A decision asked for more consumers than ran, and a new one processed records after it."""
     started = sorted(min(t.first_ns for t in ts) / 1e9 for ts in _by_worker(e.tenures).values())
-    up = [d for d in _done(e) if d.consumers_now and d.consumers_now < d.consumers]
+    up = [d for d in done(e) if d.consumers_now and d.consumers_now < d.consumers]
     count = 0
     for d in up:
         claimed = next((s for s in started if s > d.at), None)
@@ -205,7 +188,7 @@ def scaled_down(e: Evidence) -> Finding:
     ended = sorted(max(t.last_ns for t in ts) / 1e9 for ts in _by_worker(e.tenures).values())
     ended = [s for s in ended[:-1] if s < ended[-1] - 1.0]
     count = 0
-    for d in (d for d in _done(e) if d.consumers_now is not None and d.consumers < d.consumers_now):
+    for d in (d for d in done(e) if d.consumers_now is not None and d.consumers < d.consumers_now):
         claimed = next((s for s in ended if d.at - e.run.window_s <= s <= d.at + _SETTLE_S), None)
         if claimed is not None:
             ended.remove(claimed)
@@ -223,7 +206,7 @@ def hot_moved(e: Evidence) -> Finding:
             moves.append(f"{e.run.topic}-{after.partition} from {before.worker[:8]} to {after.worker[:8]}"
                          f" at {rates[after.partition] / middle:.1f} times the median rate")  # fmt: skip
     return Finding(rule="move of a hot partition", ok=bool(moves), measured=f"{len(moves)} times",
-                   numbers={"hot_moves": len(moves)}, evidence=tuple(moves[:_SHOWN]))  # fmt: skip
+                   numbers={"hot_moves": len(moves)}, evidence=tuple(moves[:SHOWN]))  # fmt: skip
 
 
 def consumers_used(e: Evidence) -> Finding:
@@ -284,7 +267,9 @@ RULES: tuple[Callable[[Evidence], Finding], ...] = (
     order_kept,
     one_at_a_time,
     handovers_agree,
+    steps_agree,
     actions_recorded,
+    cycles_recorded,
     scaled_up,
     hot_moved,
     scaled_down,
@@ -328,11 +313,6 @@ def _transitions(tenures: Sequence[Tenure]) -> Iterator[tuple[Tenure, Tenure]]:
         for before, after in pairwise(held):
             if before.worker != after.worker:
                 yield before, after
-
-
-def _done(e: Evidence) -> list[DecisionRow]:
-    done = {a.decision_id for a in e.actions if a.phase == "outcome" and a.status in _DONE}
-    return [d for d in e.decisions if d.acted and d.decision_id in done]
 
 
 def _rates(e: Evidence, second: int) -> dict[int, float]:

@@ -1,0 +1,65 @@
+"""What a run was and where it left its evidence, as ``run.json`` says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class EvidenceError(Exception):
+    """Something that the check needs cannot be read; the message says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the run was, as ``run.json`` says.
+
+    Attributes:
+        usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
+        cycles: The job's line per cycle.
+        flush_s: Rows of cycles that did nothing may wait that long; a kill loses them.
+        load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
+    """
+
+    bootstrap: str
+    topic: str
+    group: str
+    window_s: float
+    usable_bytes_per_s: float
+    load_from_s: float
+    load_to_s: float
+    logs: Path
+    tables: Path
+    cycles: Path
+    produced: Path
+    flush_s: float
+
+    @classmethod
+    def load(cls, directory: Path, bootstrap: str | None = None) -> "Run":
+        """Read ``run.json`` of a run directory.
+
+        Raises:
+            EvidenceError: It is missing or lacks something.
+        """
+        file = directory / "run.json"
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            return cls(
+                bootstrap=bootstrap or str(data["bootstrap"]),
+                topic=str(data["topic"]),
+                group=str(data["group"]),
+                window_s=float(data["window_s"]),
+                usable_bytes_per_s=float(data["usable_bytes_per_s"]),
+                load_from_s=float(data["load_from_s"]),
+                load_to_s=float(data["load_to_s"]),
+                logs=directory / str(data["logs"]),
+                tables=directory / str(data["tables"]),
+                cycles=directory / str(data["cycles"]),
+                produced=directory / str(data["produced"]),
+                flush_s=float(data["flush_s"]),
+            )
+        except OSError as e:
+            msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"
+            raise EvidenceError(msg) from e
+        except (KeyError, TypeError, ValueError) as e:
+            msg = f"{file} does not describe a finished run: {type(e).__name__} {e}"
+            raise EvidenceError(msg) from e
