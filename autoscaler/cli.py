@@ -80,7 +80,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    settings = _load(args.config)
+    from autoscaler.settings import read  # noqa: PLC0415  as below
+    from autoscaler.standing import problems  # noqa: PLC0415
+
+    standing = problems(read(args.config))
+    try:
+        settings = _load(args.config)
+    except SettingsError as e:
+        raise SettingsError((*e.problems, *standing)) from e
+    if standing:
+        raise SettingsError(standing)
     groups = ", ".join(f"{g.group} ({g.mode})" for g in settings.groups)
     sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}\n")
     return 0

@@ -4,8 +4,6 @@
 ``resolve_secrets`` is called where a client is made), and raises one ``SettingsError`` that lists every problem.
 """
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping
@@ -157,13 +155,12 @@ class Settings(BaseModel):
     @property
     def root(self) -> Path:
         """Return the state directory as an absolute path, with ``~`` and environment variables expanded."""
-        return Path(os.path.expandvars(self.state_dir)).expanduser().absolute()
+        return expanded(self.state_dir)
 
-    @property
-    def measure_fingerprint(self) -> str:
-        """Return what a checkpoint belongs to: another cluster or another bucket count cannot continue it."""
-        what = [self.cluster.name, self.measure.buckets]
-        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
+
+def expanded(state_dir: str) -> Path:
+    """Return a state directory as it is written as an absolute path."""
+    return Path(os.path.expandvars(state_dir)).expanduser().absolute()
 
 
 def _across(data: Mapping[str, object]) -> list[str]:
@@ -226,6 +223,27 @@ def load(path: str | Path) -> Settings:
     Raises:
         SettingsError: With every problem found, each with the path of the setting.
     """
+    data = read(path)
+    problems: list[str] = []
+    settings = None
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as e:
+        for x in _own(e.errors()):
+            problems += _problem(x["loc"], x["msg"], x["type"], x.get("input"))
+        problems += _also_wrong(data)
+    problems += _missing_references(data)
+    if problems or settings is None:
+        raise SettingsError(tuple(dict.fromkeys(problems)))
+    return settings
+
+
+def read(path: str | Path) -> dict[str, object]:
+    """Return what a configuration file says, not yet checked.
+
+    Raises:
+        SettingsError: It cannot be read, or says nothing.
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -239,18 +257,7 @@ def load(path: str | Path) -> Settings:
         raise SettingsError((f"{file}: is not YAML: {e}",)) from e
     if not isinstance(data, dict):
         raise SettingsError((f"{file}: holds no settings; see conf/autoscaler.yaml for all of them",))
-    problems: list[str] = []
-    settings = None
-    try:
-        settings = Settings.model_validate(data)
-    except ValidationError as e:
-        for x in _own(e.errors()):
-            problems += _problem(x["loc"], x["msg"], x["type"], x.get("input"))
-        problems += _also_wrong(data)
-    problems += _missing_references(data)
-    if problems or settings is None:
-        raise SettingsError(tuple(dict.fromkeys(problems)))
-    return settings
+    return data
 
 
 class _OnceLoader(yaml.SafeLoader):

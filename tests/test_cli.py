@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.settings import load
+from autoscaler.streaming.checkpoint import claim
 
 ROOT = Path(__file__).resolve().parents[1]
 GOOD = """
@@ -77,6 +80,45 @@ def test_validate_says_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
         assert said in done.stderr, said
     assert "tiger7" not in done.stderr
     assert all(line.startswith(f"{file}: ") for line in done.stderr.splitlines())
+
+
+def test_validate_says_what_stands_in_the_state_directory_together_with_what_is_wrong_in_the_settings(tmp_path: Path) -> None:
+    file, state = tmp_path / "bad.yaml", tmp_path / "state"
+    file.write_text(GOOD.replace("STATE", str(state)).replace("- {group: bills", "- {colour: red, group: bills"))
+    claim(state / "checkpoint", cluster="another", buckets=1)
+    write_deltalake(str(state / "tables" / "loads"), pa.table({"group": ["orders"]}))
+    done = run("validate", "--config", str(file))
+    assert done.returncode == 78
+    for said in (
+        "groups.1.colour: unknown setting",
+        f"checkpoint {state / 'checkpoint'} belongs to other settings (cluster.name was 'another' and is 'kafka')",
+        f"table {state / 'tables' / 'loads'} does not fit this release",
+    ):
+        assert said in done.stderr, said
+    assert len(done.stderr.splitlines()) == 3
+    assert all(line.startswith(f"{file}: ") for line in done.stderr.splitlines())
+
+
+def test_validate_finds_tables_that_are_broken(config: Path) -> None:
+    log = config.parent / "state" / "tables" / "loads" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text('{"metaData": {}}')
+    done = run("validate", "--config", str(config))
+    assert done.returncode == 78
+    assert "cannot be read" in done.stderr
+    assert "move them away" in done.stderr
+
+
+def test_validate_says_that_the_state_directory_cannot_be_made(config: Path) -> None:
+    (config.parent / "state").write_text("a file")
+    done = run("validate", "--config", str(config))
+    assert done.returncode == 78
+    assert f"{config.parent / 'state'} is a file" in done.stderr
+
+
+def test_validate_goes_on_with_the_state_of_an_earlier_run(config: Path) -> None:
+    claim(config.parent / "state" / "checkpoint", cluster="kafka", buckets=1)
+    assert run("validate", "--config", str(config)).returncode == 0
 
 
 def test_validate_says_that_a_file_is_missing(tmp_path: Path) -> None:

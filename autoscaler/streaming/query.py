@@ -9,30 +9,27 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from autoscaler.errors import PermanentError, SettingsError
+from autoscaler.errors import PermanentError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.references import resolve_secrets
 from autoscaler.settings import Settings
 from autoscaler.streaming import schema
+from autoscaler.streaming.checkpoint import claim
 from autoscaler.streaming.client import translate
 from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
-from autoscaler.streaming.state import STATE_FORMAT
 from autoscaler.streaming.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
-
-_FINGERPRINT = "autoscaler.json"
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +47,7 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     """
     translate(resolve_secrets(settings.cluster.connection))
     checkpoint = settings.root / "checkpoint"
-    claim(checkpoint, settings)
+    claim(checkpoint, cluster=settings.cluster.name, buckets=settings.measure.buckets)
     spark.dataSource.register(KafkaLoad)
     spark.conf.set("spark.sql.shuffle.partitions", str(settings.measure.buckets))
     sink = Sink(settings, on_snapshots)
@@ -122,41 +119,6 @@ def rules(settings: Settings) -> Rules:
         min_span_s=min(0.9, measure.window_s / 2),
         forget_s=max(10.0, 2 * measure.metadata_every_s),
     )
-
-
-def claim(checkpoint: Path, settings: Settings) -> None:
-    """Write down what a new checkpoint belongs to, or check what an existing one says.
-
-    Raises:
-        SettingsError: It belongs to another cluster, bucket count or state format; says which and what to do.
-    """
-    mine = {
-        "fingerprint": settings.measure_fingerprint,
-        "cluster.name": settings.cluster.name,
-        "measure.buckets": settings.measure.buckets,
-        "state format": STATE_FORMAT,
-    }
-    file = checkpoint / _FINGERPRINT
-    if not file.exists():
-        if (checkpoint / "offsets").is_dir():
-            problem = f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir"
-            raise SettingsError((problem,))
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(mine), encoding="utf-8")
-        part.replace(file)  # whole or not at all: the job may be killed at any time
-        return
-    try:
-        theirs = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise SettingsError((f"state_dir: {file} cannot be read ({e}); remove {checkpoint}, or name another state_dir",)) from e
-    differing = [k for k in mine if k != "fingerprint" and theirs.get(k) != mine[k]]
-    if theirs == mine:
-        return
-    said = ", ".join(f"{k} was {theirs.get(k)!r} and is {mine[k]!r}" for k in differing) or "its fingerprint differs"
-    restore = [k for k in differing if "." in k]
-    or_else = f", or restore {' and '.join(restore)}" if restore else ""
-    raise SettingsError((f"state_dir: checkpoint {checkpoint} belongs to other settings ({said}): remove it{or_else}",))
 
 
 class Sink:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from autoscaler.streaming.checkpoint import STATE_FORMAT
 
-STATE_FORMAT = 1
+Array = npt.NDArray[Any]
 
 COUNTERS = [("bytes", "f8"), ("records", "f8"), ("growth", "f8"), ("grown", "f8"), ("estimated", "f8"), ("guessed", "f8")]
 NAMES = [name for name, _ in COUNTERS]

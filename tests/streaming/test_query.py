@@ -10,6 +10,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.model import RateSource
 from autoscaler.settings import Settings
 from autoscaler.streaming import query, schema
+from autoscaler.streaming.checkpoint import claim
 
 
 def settings(place: Path, **measure: object) -> Settings:
@@ -61,19 +62,19 @@ def test_groups_are_kept_apart_and_absent_ones_stay_absent() -> None:
 
 def test_a_checkpoint_is_claimed_once_and_recognised(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    query.claim(checkpoint, settings(tmp_path))
-    query.claim(checkpoint, settings(tmp_path, window_s=7))
+    claim(checkpoint, cluster="kafka", buckets=1)
+    claim(checkpoint, cluster="kafka", buckets=1)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [({"cluster": "other"}, "cluster.name was 'kafka' and is 'other'"), ({"buckets": 4}, "measure.buckets was 1 and is 4")],
+    ("cluster", "buckets", "says"),
+    [("other", 1, "cluster.name was 'kafka' and is 'other'"), ("kafka", 4, "measure.buckets was 1 and is 4")],
 )
-def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path, change: dict[str, object], says: str) -> None:
+def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path, cluster: str, buckets: int, says: str) -> None:
     checkpoint = tmp_path / "checkpoint"
-    query.claim(checkpoint, settings(tmp_path))
+    claim(checkpoint, cluster="kafka", buckets=1)
     with pytest.raises(SettingsError) as e:
-        query.claim(checkpoint, settings(tmp_path, **change))
+        claim(checkpoint, cluster=cluster, buckets=buckets)
     (problem,) = e.value.problems
     assert says in problem
     assert f"checkpoint {checkpoint} belongs to other settings" in problem
@@ -82,17 +83,24 @@ def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Pat
 
 def test_a_checkpoint_of_another_state_format_is_refused(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    query.claim(checkpoint, settings(tmp_path))
+    claim(checkpoint, cluster="kafka", buckets=1)
     file = checkpoint / "autoscaler.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"state format": 0}))
     with pytest.raises(SettingsError, match="state format was 0 and is 1"):
-        query.claim(checkpoint, settings(tmp_path))
+        claim(checkpoint, cluster="kafka", buckets=1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"cluster'])
+def test_a_checkpoint_whose_own_file_is_broken_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "autoscaler.json").write_text(text)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        claim(tmp_path, cluster="kafka", buckets=1)
 
 
 def test_somebody_elses_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
     with pytest.raises(SettingsError, match="is a checkpoint of something else"):
-        query.claim(tmp_path / "checkpoint", settings(tmp_path))
+        claim(tmp_path / "checkpoint", cluster="kafka", buckets=1)
 
 
 def test_the_source_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
