@@ -14,7 +14,7 @@ from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.load import read_load
 from autoscaler.core.present import read_present
 from autoscaler.core.size import measure_size
-from autoscaler.core.voluntary import fill_minimum, keep_maximum, relieve, shrink, wait_for_handover
+from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason
 from autoscaler.packing import consumer_loads, r_score
 from autoscaler.policy import Policy
@@ -104,7 +104,8 @@ def _need_fresh(cycle: Cycle) -> Step | None:
         f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
         f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
     )
-    return Step(reason=Reason.STALE_INPUT, detail=detail)
+    growing = grow(cycle)
+    return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
 
 
 def _error(cycle: Cycle) -> str:

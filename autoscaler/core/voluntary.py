@@ -59,6 +59,20 @@ def wait_for_handover(cycle: Cycle) -> Step | None:
     return replace(step, target=None, limited_by=Reason.HANDOVER_IN_PROGRESS, detail=f"{step.detail}; {said}")
 
 
+def grow(cycle: Cycle) -> Step | None:
+    """Ask for more consumers, and fill them, when a consumer is overloaded; moving anything at the same number does not count.
+
+    What may be done by rates that are partly old: carried rates are no lower than what was known to flow, so a group that grows
+    by them can only be too large, which passes, and not too small.
+    """
+    present = cycle.present
+    step = wait_for_handover(cycle) or relieve(cycle)
+    if step is None or not (step.requested or frozenset()) - present.holders:
+        return None
+    onto_new = step.target is not None and set(step.target.values()) - present.holders
+    return step if onto_new else replace(step, target=None)
+
+
 def fill_minimum(cycle: Cycle) -> Step | None:
     """Spread over as many consumers as are asked for at least."""
     present, policy, floor = cycle.present, cycle.policy, cycle.floor

@@ -111,6 +111,58 @@ def test_a_broker_away_for_twenty_seconds_changes_nothing() -> None:
     assert back[0].reason is Reason.WITHIN_TARGET
 
 
+def dark(partition: int, start: float, end: float) -> Callable[[float], frozenset[TopicPartition]]:
+    """Return a partition whose broker does not answer between two times."""
+    return lambda t: frozenset({tp(partition)} if start <= t < end else ())
+
+
+def test_a_partition_in_the_dark_keeps_nobody_from_growing_and_everybody_from_shrinking() -> None:
+    """Partition 15 is measured no more from 40 to 200 s; 0 and 1 become hot at 60 s, all load falls at 120 s."""
+    hot = ramp((0, 1), 60, 70, 75)
+    world = World(policy=demo_policy(), traffic=lambda t: hot(t) if t < 120 else dict.fromkeys(EVEN, 5.0), dark=dark(15, 40, 200))
+    assert {d.consumers for d in world.run(60)[-30:]} == {4}
+    rise, fall, light = world.run(60), world.run(80), world.run(60)
+    assert scalings(rise) == [5, 6]
+    assert {d.reason for d in rise if moves([d])} == {Reason.RATE_ABOVE_CAPACITY}
+    assert max(load for s, load in world.loads().items() if s in world.live) <= 88
+    assert "1 of 16 partitions (orders-15) were measured" in next(d for d in rise if moves([d])).detail
+    assert {d.consumers for d in fall} == {6}
+    assert {d.reason for d in fall} == {Reason.STALE_INPUT}
+    assert next(d for d in light if d.consumers < 6).at - T0 == 200 + 30, "a full window after it was measured again"
+
+
+def test_a_partition_in_the_dark_is_packed_by_its_last_rate() -> None:
+    """Were it taken for idle, two consumers would still do when the others rise."""
+    traffic = lambda t: rates(40.0, 35.0, *[20.0 if t < 60 else 35.0] * 3)  # noqa: E731
+    world = World(policy=demo_policy(), traffic=traffic, dark=dark(0, 40, 1000))
+    before = world.run(60)
+    assert scalings([*before[-30:], *world.run(30)]) == [3]
+    assert max(world.loads().values()) <= 80
+
+
+def test_nothing_moves_at_the_same_number_while_a_partition_is_in_the_dark() -> None:
+    """Consumer 0 is overloaded at 60 s and two consumers would do if a partition moved: by old rates none does."""
+    traffic = lambda t: rates(30.0 if t < 60 else 50.0, 40.0, 30.0, 10.0)  # noqa: E731
+    bright = World(policy=demo_policy(min_consumers=2), traffic=traffic)
+    bright.run(60)
+    assert moves(bright.run(40)), "with everything measured it moves"
+    assert scalings(bright.decisions[-40:]) == []
+    world = World(policy=demo_policy(min_consumers=2), traffic=traffic, dark=dark(3, 40, 120))
+    world.run(60)
+    held = world.run(60)
+    assert [d.actions for d in held if d.actions] == []
+    assert held[-1].reason is Reason.STALE_INPUT
+    assert moves(world.run(20)), "measured again, it moves"
+
+
+def test_a_consumer_that_does_not_come_while_a_partition_is_in_the_dark_is_awaited_and_nothing_else_moves() -> None:
+    world = World(policy=demo_policy(), traffic=ramp((0, 1), 60, 61, 75), dark=dark(15, 40, 1000), never={4, 5})
+    world.run(60)
+    waiting = world.run(80)
+    assert {(d.reason, d.limited_by) for d in waiting[5:]} == {(Reason.RATE_ABOVE_CAPACITY, Reason.NOT_READY)}
+    assert moves(waiting) == []
+
+
 def test_load_that_falls_while_the_broker_is_away_shrinks_only_a_full_window_after_it_is_back() -> None:
     world = World(
         policy=demo_policy(), traffic=lambda t: EVEN if t < 45 else dict.fromkeys(EVEN, 1.0), away=lambda t: 40 <= t < 60

@@ -4,7 +4,7 @@ It stands for the controller, the control log, the workers and the platform, as 
 after every cycle what must never happen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -43,6 +43,8 @@ class World:
 
     Attributes:
         start_s: From a request to a worker that is there. Slots in ``never`` do not start at all.
+        away: Whether no broker answers.
+        dark: Partitions whose broker does not answer.
         handover_s: From a plan to the new owner holding the partition.
     """
 
@@ -52,6 +54,7 @@ class World:
     handover_s: float = 1.0
     never: set[int] = field(default_factory=set)
     away: Callable[[float], bool] = field(default=lambda _: False)
+    dark: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
     t: float = 0.0
     epoch: int = 0
@@ -110,7 +113,7 @@ class World:
     def _measure(self, now: float) -> LoadSnapshot:
         loads: list[PartitionLoad] = []
         for p, rate in sorted(self.traffic(self.t).items()):
-            if not self.away(self.t):
+            if not self.away(self.t) and p not in self.dark(self.t):
                 self._seen[p] = (rate, self.t)
                 loads.append(load(p, rate, lag_s=self.lag_s(self.t)))
             elif p in self._seen:
