@@ -23,6 +23,22 @@ from autoscaler.worker.settings import Connection, worker_settings
 _log = logging.getLogger(__name__)
 
 _COMMIT_MS = 6000
+_LEAST_AHEAD = 32_768
+
+
+def _ahead(batch_size_bytes: int) -> dict[str, str | int | float | bool]:
+    """Return settings that fetch one batch ahead, and one more while that is being fetched.
+
+    A client has one queue for all its partitions: what lies in it is worked off before the first record of a partition that has
+    just arrived, which with the client's own settings (64 MB, and up to a second until it fetches again) takes seconds.
+    """
+    ahead = max(_LEAST_AHEAD, batch_size_bytes)
+    return {
+        "queued.max.messages.kbytes": ahead // 1024,
+        "message.max.bytes": ahead,  # the least that fetch.max.bytes can be; a larger batch of records comes nevertheless
+        "max.partition.fetch.bytes": max(_LEAST_AHEAD // 2, ahead // 4),
+        "fetch.queue.backoff.ms": 2,
+    }
 
 
 class ManagedConsumer:
@@ -74,6 +90,7 @@ class ManagedConsumer:
             "fetch.min.bytes": 1,
             "fetch.error.backoff.ms": 20,
             "reconnect.backoff.max.ms": 1000,
+            **_ahead(self._settings.batch_size_bytes),
             **self._settings.connection,
             "group.id": self._settings.group,
             "enable.auto.commit": False,

@@ -20,7 +20,9 @@ from autoscaler.handover.worker_state import Totals
 from autoscaler.worker.clock import SLEWED, Elapsed, coarse, wall
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
-_SLICE_S = 0.01  # one wait of the client, which nobody else can use meanwhile
+_SLICE_S = 0.002  # one wait of the client, which nobody else can use meanwhile
+_IDLE_SLICE_S = 0.01  # the same when nothing has come for _IDLE_S
+_IDLE_S = 0.25
 _YIELD_S = 0.0005
 _LARGEST_FETCH = 10_000
 _log = logging.getLogger(__name__)
@@ -176,10 +178,12 @@ class Intake:
         self._carry: list[tuple[Message, Run]] = []
         self._batch: Batch | None = None
         self._record_bytes = 1000.0
-        self._fresh: set[Run] = set()  # taken last, none of whose records has been seen
+        self._fresh: set[Run] = set()  # taken, none of whose records has been seen; both threads change it in place
         self._knocks = 0  # how often the loop's thread wants the client, which serves one call at a time and is not fair
         self._fetches = self._fetched = 0  # fetches begun and ended
         self._stopped_in: dict[tuple[str, int], int] = {}  # the last fetch that may hold records of a run that was stopped
+        self._unwanted: set[tuple[str, int]] = set()  # stopped, and still fetched by the client; the loop's thread only
+        self._came_at = 0.0
 
     # --- the application's thread ---------------------------------------------------------------------------------------
 
@@ -188,18 +192,24 @@ class Intake:
         entries = [e for e in self._carry if not e[1].stopping]
         self._carry = []
         size = sum(len(m) for m, _ in entries)
-        deadline = time.monotonic() + (0.0 if entries else self._wait_s)  # what was put back has waited already
+        now = time.monotonic()
+        deadline = now + (0.0 if entries else self._wait_s)  # what was put back has waited already
         left = self._wait_s
         while size < self._size and left > 0:
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            left = deadline - now
+            longest = _SLICE_S if self._fresh or now - self._came_at < _IDLE_S else _IDLE_SLICE_S
             wanted = min(_LARGEST_FETCH, int((self._size - size) / self._record_bytes) + 1)
             while self._knocks:
                 time.sleep(_YIELD_S)
             self._fetches += 1
-            came = self._admit(self.consumer.consume(wanted, max(0.0, min(left, _SLICE_S))))
+            came = self._admit(self.consumer.consume(wanted, max(0.0, min(left, longest))))
             self._fetched = self._fetches
+            if came:
+                self._came_at = now
             if self._fresh and (seen := self._fresh.intersection(r for _, r in came)):
-                self._fresh -= seen
+                self._fresh.difference_update(seen)
+                _log.debug("arrived: %s", " ".join(f"{r.topic}-{r.tp.partition}" for r in seen))
                 left = 0.0  # a partition that stood still while it changed hands waits no longer
             entries += came
             size += sum(len(m) for m, _ in came)
@@ -289,29 +299,41 @@ class Intake:
 
     def start(self, runs: list[Run]) -> None:
         """Fetch these runs too, each from its position."""
+        self.let_go()
         for run in runs:
             key = (run.topic, run.tp.partition)
             while self._fetched < self._stopped_in.get(key, 0):  # that fetch may still hold records of the earlier run
                 time.sleep(0.001)
             self.runs[key] = run
-        self._fresh = set(runs)
+        self._fresh.update(runs)
         with self._client() as client:
             client.incremental_assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in runs])
 
     def stop(self, runs: list[Run]) -> None:
-        """Fetch these runs no more; what the application has of them is finished with its batch."""
+        """Hand out nothing more of these runs; what the application has of them is finished with its batch.
+
+        What the client still brings of them is dropped; ``let_go`` ends that, and need not come before the release.
+        """
         for run in runs:
             run.stopping = True
+            self._fresh.discard(run)
             if run.handed and (batch := self._batch) is not None:
                 batch.cut = True
-            if self.runs.get((run.topic, run.tp.partition)) is run:
-                del self.runs[run.topic, run.tp.partition]
+            key = (run.topic, run.tp.partition)
+            if self.runs.get(key) is run:
+                del self.runs[key]
+            self._unwanted.add(key)
+
+    def let_go(self) -> None:
+        """Tell the client to fetch no more of what was stopped."""
+        if not self._unwanted:
+            return
         with self._client() as client:
             held = {(t.topic, t.partition) for t in client.assignment()}
-            gone = [TopicPartition(r.topic, r.tp.partition) for r in runs if (r.topic, r.tp.partition) in held]
-            if gone:
+            if gone := [TopicPartition(*key) for key in self._unwanted & held]:
                 client.incremental_unassign(gone)
-        self._stopped_in.update(((r.topic, r.tp.partition), self._fetches) for r in runs)
+        self._stopped_in.update(dict.fromkeys(self._unwanted, self._fetches))
+        self._unwanted.clear()
 
     @contextmanager
     def _client(self) -> Iterator[Consumer]:
@@ -324,6 +346,7 @@ class Intake:
     def reset(self) -> None:
         """Forget every run and everything fetched; for the next incarnation."""
         self.runs.clear()
+        self._unwanted.clear()
         self._carry = []
         self.consumer.unassign()
 

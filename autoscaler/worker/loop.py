@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import assert_never
 
@@ -158,9 +158,16 @@ class Loop:
                 self._send(HEARTBEAT_TOPIC, heartbeat, lambda e, m: self._heartbeat_done(heartbeat.stamp, e, m))
             case machine.SendReleased(released=released):
                 self._send(CONTROL_TOPIC, released, lambda e, _m: self._release_done(released, e))
+                self._note("released", (released.tp,))
             case machine.SendLeft(left=left):
                 self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
-            case machine.StopFetching() | machine.ReadOffsets() | machine.Start():
+            case machine.StopFetching(tps=tps):
+                self._note("told to stop", tps)
+                self._work.put(effect)
+            case machine.ReadOffsets(asked=asked):
+                self._note("free", (tp for tp, _ in asked))
+                self._work.put(effect)
+            case machine.Start():
                 self._work.put(effect)
             case machine.Lapse(why=why):
                 _log.error("%s/%s: the lease is over: %s", self.me.name, self.me.uuid, why)
@@ -192,6 +199,7 @@ class Loop:
         for entry in entries:
             if isinstance(entry, Plan):
                 self._names.update(entry.topics)
+                _log.debug("plan %d: read: ", entry.epoch.number)
         self._step(machine.LogRead(records=entries))
 
     def _got_ready(self, what: threading.Event) -> None:
@@ -212,31 +220,48 @@ class Loop:
         self._got_ready(self._warm)
         commit_at = 0.0
         while not self._closed.is_set():
-            with suppress(queue.Empty):
-                self._do(self._work.get(timeout=_AGAIN_S if self._pending else self._settings.commit_interval_s))
-            self._fetch_pending()
+            asked = [a for work in self._queued() for a in self._do(work)]
             self._drain()
+            if asked:
+                self._read_offsets(tuple(asked))
+            self._fetch_pending()
+            self._guarded(self._intake.let_go)
             if (now := self._now()) >= commit_at:
                 commit_at = now + self._settings.commit_interval_s
                 self._commit(self._runs.values())
 
-    def _do(self, work: Work) -> None:
+    def _queued(self) -> Iterator[Work]:
+        """Wait for work and give all that has come: partitions that become free one by one are one request."""
+        with suppress(queue.Empty):
+            yield self._work.get(timeout=_AGAIN_S if self._pending else self._settings.commit_interval_s)
+            while True:
+                yield self._work.get_nowait()
+
+    def _do(self, work: Work) -> tuple[tuple[Tp, int], ...]:
+        """Do it, except for reading offsets: return those that are asked for."""
         match work:
             case machine.StopFetching(tps=tps):
-                runs = [self._runs[tp] for tp in tps if tp in self._runs]
-                self._guarded(lambda: self._intake.stop(runs))
+                self._intake.stop([self._runs[tp] for tp in tps if tp in self._runs])
             case machine.ReadOffsets(asked=asked):
-                self._read_offsets(asked)
+                return asked
             case machine.Start(takings=takings):
                 self._start(takings)
             case machine.Lapse():
-                self._guarded(lambda: self._intake.stop(list(self._runs.values())))
+                self._intake.stop(list(self._runs.values()))
+                self._guarded(self._intake.let_go)
                 self._runs.clear()
                 self._idle.set()
             case None:
                 pass
             case _:
                 assert_never(work)
+        return ()
+
+    def _note(self, stage: str, tps: Iterable[Tp]) -> None:
+        """Say, for whoever looks for a slow handover, when a stage was reached."""
+        if _log.isEnabledFor(logging.DEBUG):
+            named = " ".join(f"{self._names.get(tp.topic_id, tp.topic_id)}-{tp.partition}" for tp in tps)
+            _log.debug("plan %d: %s: %s", self._state.epoch, stage, named)
 
     def _guarded(self, work: Callable[[], object]) -> bool:
         """Do one thing with the client; a failure is said, and tried again by whoever finds it not done."""
@@ -250,7 +275,10 @@ class Loop:
     def _drain(self) -> None:
         """Release what is stopped and of which the application holds nothing, after everything processed is committed."""
         done = [r for r in self._runs.values() if r.stopping and not r.handed]
-        if not done or not self._commit(done):
+        if not done:
+            return
+        self._note("drained", (r.tp for r in done))
+        if not self._commit(done):
             return
         for run in done:
             del self._runs[run.tp]
@@ -291,6 +319,7 @@ class Loop:
         if not read or any(t.error is not None for t in found):
             self._step(machine.OffsetsUnread(asked=asked))
             return
+        self._note("offset read", (tp for tp, _ in known.values()))
         answers = [(*known[t.topic, t.partition], self._committed(t, known[t.topic, t.partition][0])) for t in found]
         self._step(machine.OffsetsRead(offsets=tuple(answers)))
 
@@ -319,4 +348,5 @@ class Loop:
         """Fetch what was taken; a first owner's start is committed before its first batch (rule 5)."""
         runs = self._pending = [r for r in self._pending if not r.stopping]
         if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self._intake.start(runs)):
+            self._note("fetching", (r.tp for r in runs))
             self._pending = []

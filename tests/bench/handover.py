@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,14 +21,16 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
-from autoscaler.model import GroupState, TopicPartition
+from autoscaler.model import GroupState, TopicPartition, WorkerPhase
 from autoscaler.ports import PlanIntent
 from autoscaler.settings import ProcessWorkers
-from tests.bench.processed import percentile, read, waits
+from tests.bench.processed import Processed, newest_waits, percentile, read, waits
+from tests.bench.stages import CONSUMER, Log, Move
+from tests.bench.stages import rows as stage_rows
 
-WORKERS = 4
 RECORD_BYTES = 1000
 UTILISATION = 0.8
+CALM_S = 0.25  # a record that waits longer says that a backlog is being worked off
 ROOT = Path(__file__).parents[2]
 
 PRODUCER = """
@@ -44,37 +48,51 @@ while True:
 """
 
 
-def measure(*, partitions: int, moved: tuple[int, ...], rounds: int, total_bytes_per_s: float) -> list[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One published plan."""
+
+    moved: int
+    epoch: int
+    published: float
+    publishing_s: float
+
+
+def measure(
+    *, partitions: int, workers: int, moved: tuple[int, ...], rounds: int, total_bytes_per_s: float
+) -> list[tuple[str, str]]:
     """Run plans that move each of ``moved`` partitions ``rounds`` times; return (what, figure) rows."""
-    plans: list[tuple[int, int, float]] = []  # (partitions moved, epoch, published at)
+    done: list[Round] = []
     with tempfile.TemporaryDirectory() as temporary, Broker(Path(temporary) / "broker") as broker:
         directory = Path(temporary)
         topic = "bench-handover"
         _make_topic(broker.bootstrap, topic, partitions)
-        pool, control = _group(broker.bootstrap, topic, directory, total_bytes_per_s / WORKERS / UTILISATION)
+        capacity = total_bytes_per_s / workers / UTILISATION
+        pool, control = _group(broker.bootstrap, topic, directory, capacity)
         rate = total_bytes_per_s / RECORD_BYTES
         command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(RECORD_BYTES)]
         producer: subprocess.Popen[bytes] | None = None
         try:
-            owner = _spread(control, pool, topic, partitions)
+            owner = _spread(control, pool, topic, partitions, workers)
             producer = subprocess.Popen(command)  # not earlier: a backlog from the start would be measured with the moves
-            time.sleep(5)  # caches and connections as in a long run
             chance = random.Random(7)
             for count in moved:
                 for _ in range(rounds):
-                    for p in chance.sample(sorted(owner), count):
-                        owner[p] = chance.choice([s for s in range(WORKERS) if s != owner[p]])
+                    _await_calm(directory / "processed", workers)
+                    time.sleep(chance.uniform(0.8, 1.2))  # at no fixed distance from heartbeats and commits
+                    _move(owner, count, workers, chance)
                     at = time.time()
-                    plans.append((count, control.publish(_intent(owner)), at))
+                    epoch = control.publish(_intent(owner, workers))
+                    done.append(Round(count, epoch, at, time.time() - at))
                     _settle(control)
-                    time.sleep(chance.uniform(0.8, 1.2))
+            time.sleep(2)  # the last round's first records
         finally:
             if producer is not None:
                 producer.terminate()
                 producer.wait()
             pool.stop_all(20)
             control.close()
-        return _rows(plans, directory / "processed")
+        return _rows(done, directory, capacity)
 
 
 def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
@@ -82,12 +100,41 @@ def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
 
 
+def _move(owner: dict[TopicPartition, int], count: int, workers: int, chance: random.Random) -> None:
+    """Move that many partitions along circles of workers, so that everybody's share stays what it is, give or take one."""
+    free: dict[int, list[TopicPartition]] = {w: [] for w in range(workers)}
+    for p in chance.sample(sorted(owner), len(owner)):
+        free[owner[p]].append(p)
+    while count > 0:
+        circle = chance.sample([w for w in free if free[w]], min(count, sum(map(bool, free.values()))))
+        if len(circle) == 1:
+            held = Counter(owner.values())
+            start = max((w for w in free if free[w]), key=lambda w: held[w])
+            circle = [start, min((w for w in free if w != start), key=lambda w: held[w])]
+            owner[free[start].pop()] = circle[1]
+            count -= 1
+            continue
+        for giver, taker in zip(circle, [*circle[1:], circle[0]], strict=True):
+            owner[free[giver].pop()] = taker
+        count -= len(circle)
+
+
+def _await_calm(directory: Path, workers: int) -> None:
+    """Wait until nobody works off a backlog: every consumer's last records were done soon after they came."""
+    limit = time.monotonic() + 120
+    while len(latest := newest_waits(directory)) < workers or max(latest) > CALM_S:
+        if time.monotonic() > limit:
+            msg = f"records still wait {max(latest, default=0):.1f} s after two minutes: the consumers are too slow for the load"
+            raise TimeoutError(msg)
+        time.sleep(0.2)
+
+
 def _group(bootstrap: str, topic: str, directory: Path, capacity: float) -> tuple[ProcessPool, KafkaControl]:
     (directory / "processed").mkdir()
     clock = SystemClock()
     pool = ProcessPool(
         group="bench",
-        settings=ProcessWorkers(command=("{python}", str(ROOT / "docs" / "examples" / "consumer.py"))),
+        settings=ProcessWorkers(command=("{python}", "-c", CONSUMER, str(ROOT / "docs" / "examples" / "consumer.py"))),
         directory=directory / "workers",
         environment={
             "AUTOSCALER_CONNECTION": f'{{"bootstrap.servers": "{bootstrap}"}}',
@@ -112,21 +159,21 @@ def _group(bootstrap: str, topic: str, directory: Path, capacity: float) -> tupl
     return pool, control
 
 
-def _intent(owner: dict[TopicPartition, int]) -> PlanIntent:
-    return PlanIntent(target=dict(owner), requested=frozenset(range(WORKERS)), summary="{}")
+def _intent(owner: dict[TopicPartition, int], workers: int) -> PlanIntent:
+    return PlanIntent(target=dict(owner), requested=frozenset(range(workers)), summary="{}")
 
 
-def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: int) -> dict[TopicPartition, int]:
-    owner = {TopicPartition(topic=topic, partition=p): p % WORKERS for p in range(partitions)}
+def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: int, workers: int) -> dict[TopicPartition, int]:
+    owner = {TopicPartition(topic=topic, partition=p): p % workers for p in range(partitions)}
     pool.observe()
-    pool.apply(frozenset(range(WORKERS)), expected=frozenset(), releasable=frozenset())
+    pool.apply(frozenset(range(workers)), expected=frozenset(), releasable=frozenset())
     limit = time.monotonic() + 60
-    while len({w.slot for w in control.observe().workers}) < WORKERS:
+    while len({w.slot for w in control.observe().workers if w.phase is WorkerPhase.ACTIVE}) < workers:
         if time.monotonic() > limit:
             msg = "the consumers did not join within 60 s"
             raise TimeoutError(msg)
         time.sleep(0.05)
-    control.publish(_intent(owner))
+    control.publish(_intent(owner, workers))
     _settle(control)
     return owner
 
@@ -141,30 +188,38 @@ def _settle(control: KafkaControl) -> GroupState:
     return state
 
 
-def _rows(plans: list[tuple[int, int, float]], directory: Path) -> list[tuple[str, str]]:
-    by = read(directory)
-    pauses: dict[int, list[float]] = {count: [] for count, _, _ in plans}
-    reactions: dict[int, list[float]] = {count: [] for count, _, _ in plans}
-    of_epoch = {epoch: (count, at) for count, epoch, at in plans}
+def _rows(done: list[Round], directory: Path, capacity: float) -> list[tuple[str, str]]:
+    by = read(directory / "processed")
+    log = Log(directory / "workers")
+    of_epoch = {r.epoch: r for r in done}
+    pauses: dict[int, list[float]] = {r.moved: [] for r in done}
+    moves: dict[int, list[Move]] = {r.moved: [] for r in done}
     calm: list[float] = []
     disturbed: list[float] = []
-    for records in by.values():
+    for partition, records in by.items():
         for previous, record, wait in waits(records):
             if previous.worker != record.worker and record.epoch in of_epoch:
-                count, at = of_epoch[record.epoch]
-                pauses[count].append(max(0.0, wait))
-                reactions[count].append(record.done - max(at, record.appended))
-            elif previous.worker == record.worker:
-                near = any(at <= record.done <= at + 0.5 for _, _, at in plans)
+                this = of_epoch[record.epoch]
+                pauses[this.moved].append(max(0.0, wait))
+                moves[this.moved].append(Move(partition, record.epoch, this.published, record.appended, record.done))
+            elif previous.worker == record.worker and record.done >= done[0].published - 1:
+                near = any(r.published <= record.done <= r.published + 0.5 for r in done)
                 (disturbed if near else calm).append(max(0.0, wait))
-    rows = []
+    rows = [("publishing a plan, p50 / p95 / max", _ms([r.publishing_s for r in done]))]
     for count, values in pauses.items():
-        rows.append((f"pause of a moved partition, {count} moved, p50 / p95 / max", _ms(values)))
-        rows.append((f"plan to first record at the new owner, {count} moved", _ms(reactions[count])))
+        rows.append((f"pause of a moved partition, {count} moved at once, p50 / p95 / max (n {len(values)})", _ms(values)))
+        rows += stage_rows(log, moves[count], f"{count} moved")
     rows.append(("wait of an unmoved partition's record within .5 s of a plan", _ms(disturbed)))
     rows.append(("... and away from any plan", _ms(calm)))
-    rows.append(("moves measured", str(sum(len(v) for v in pauses.values()))))
+    rows.append(("utilisation of the consumers, least and most", _utilisation(by, done, capacity)))
     return rows
+
+
+def _utilisation(by: dict[int, list[Processed]], done: list[Round], capacity: float) -> str:
+    start, end = done[0].published, done[-1].published
+    work = Counter(r.worker for records in by.values() for r in records if start <= r.done < end)
+    shares = [n * RECORD_BYTES / capacity / (end - start) for n in work.values()]
+    return f"{min(shares):.0%} and {max(shares):.0%}"
 
 
 def _ms(values: list[float]) -> str:
@@ -176,11 +231,16 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--moved", type=int, nargs="*", help="partitions moved at once; default 1, 10 and all")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--bytes-per-s", type=float, default=1_600_000)
     args = parser.parse_args()
-    moved = tuple(n for n in (1, 10, args.partitions) if n <= args.partitions)
-    for what, figure in measure(partitions=args.partitions, moved=moved, rounds=args.rounds, total_bytes_per_s=args.bytes_per_s):
+    moved = tuple(args.moved or (n for n in (1, 10, args.partitions) if n <= args.partitions))
+    found = measure(
+        partitions=args.partitions, workers=args.workers, moved=moved, rounds=args.rounds, total_bytes_per_s=args.bytes_per_s
+    )
+    for what, figure in found:
         sys.stdout.write(f"{what}: {figure}\n")
 
 

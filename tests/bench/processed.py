@@ -44,3 +44,15 @@ def percentile(values: list[float], share: float) -> float:
         return float("nan")
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def newest_waits(directory: Path) -> list[float]:
+    """Return for each consumer how long its last hundred records had lain there when they were done: the longest, in seconds."""
+    out = []
+    for file in directory.glob("processed-*.log"):
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - 10_000))
+            lines = log.read().decode("utf-8").splitlines()[1:][-100:]
+        if lines:
+            out.append(max(int(done_ns) / 1e9 - int(append_ms) / 1e3 for *_, done_ns, append_ms in (x.split() for x in lines)))
+    return out
