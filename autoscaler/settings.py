@@ -7,6 +7,7 @@
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -248,15 +249,16 @@ def read(path: str | Path) -> dict[str, object]:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as e:
-        raise SettingsError((f"{file}: cannot be read ({e.strerror}); give an existing file with --config",)) from e
+        raise SettingsError((f"cannot be read ({e.strerror}); give an existing file with --config",)) from e
     except UnicodeDecodeError as e:
-        raise SettingsError((f"{file}: is not UTF-8 text",)) from e
+        raise SettingsError(("is not UTF-8 text",)) from e
     try:
         data = yaml.load(text, _OnceLoader)  # noqa: S506  a safe loader
     except yaml.YAMLError as e:
-        raise SettingsError((f"{file}: is not YAML: {e}",)) from e
+        said = " ".join(str(e).replace('in "<unicode string>", ', "").split())
+        raise SettingsError((f"is not YAML: {said}",)) from e
     if not isinstance(data, dict):
-        raise SettingsError((f"{file}: holds no settings; see conf/autoscaler.yaml for all of them",))
+        raise SettingsError(("holds no settings; conf/autoscaler.yaml lists all of them",))
     return data
 
 
@@ -282,10 +284,17 @@ def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> 
     path = ".".join(str(x) for x in loc)
     before = f"{path}: " if path else ""
     if kind == "extra_forbidden":
-        return [f"{before}unknown setting; conf/autoscaler.yaml lists all of them"]
+        near = get_close_matches(str(loc[-1]), _NAMES, 1)
+        meant = f" (is {near[0]} meant?)" if near else ""
+        return [f"{before}unknown setting{meant}; conf/autoscaler.yaml lists all of them"]
     if kind == "missing":
         return [f"{before}is required"]
     if kind == "value_error":  # one of ours: it may say several things, each complete
         return [before + said for said in msg.removeprefix("Value error, ").split("; ")]
     shown = "" if isinstance(given, dict) or _is_secret(path) else f", not {given!r}"
+    if kind == "tuple_type":
+        msg = "Input should be a list, such as [a, b]"
     return [f"{before}{msg}{shown}"]
+
+
+_NAMES = sorted({n for m in (Settings, Cluster, Group, Measure, Handover, Audit, ProcessWorkers) for n in m.model_fields})

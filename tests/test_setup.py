@@ -61,6 +61,42 @@ def test_a_missing_java_names_the_command_that_installs_it(monkeypatch: pytest.M
         jars.java()
 
 
+def a_java(place: Path, script: str) -> Path:
+    java = place / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo 'openjdk version \"11.0.20\" 2023-07-18' >&2", "is version 11.0.20; `make java` says"),
+        ("echo 'java version \"1.8.0_392\"' >&2", "is version 1.8.0_392"),
+        ("exit 3", "cannot be run (exit code 3)"),
+    ],
+)
+def test_a_java_that_is_too_old_or_broken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
+    """Otherwise the job would be started again and again."""
+    java = a_java(tmp_path, script)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SettingsError) as e:
+        jars.java()
+    assert f"java: {java} {says}" in str(e.value)
+
+
+def test_a_java_new_enough_is_taken_and_not_run_where_its_directory_tells_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = a_java(tmp_path, "exit 3")
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n', encoding="utf-8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert jars.java() == str(java)
+
+
 @pytest.mark.parametrize(
     ("skip", "passes"),
     [

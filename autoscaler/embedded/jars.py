@@ -25,6 +25,8 @@ from autoscaler.errors import PermanentError, SettingsError
 
 _FETCH_TIMEOUT_S = 900.0
 _TAIL_LINES = 12
+_JAVA_LEAST = 17
+_JAVA_TODO = "`make java` says how to install Java 17 or later here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +85,33 @@ def java() -> str:
     """Return the java executable: of ``JAVA_HOME``, else of ``PATH``.
 
     Raises:
-        SettingsError: There is none.
+        SettingsError: There is none, it cannot be run, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
         where = f"JAVA_HOME is {home}, which holds no bin/java" if home else "no java on PATH"
-        raise SettingsError((f"java: {where}; `make java` says how to install Java 17 or later here",))
+        raise SettingsError((f"java: {where}; {_JAVA_TODO}",))
+    said = _java_version(Path(found))
+    major = re.match(r"(?:1\.)?(\d+)", said)
+    if major is None:
+        raise SettingsError((f"java: {found} cannot be run ({said or 'it says nothing'}); {_JAVA_TODO}",))
+    if int(major[1]) < _JAVA_LEAST:
+        raise SettingsError((f"java: {found} is version {said}; {_JAVA_TODO}, or set JAVA_HOME to one",))
     return found
+
+
+def _java_version(java: Path) -> str:
+    """Return the version that a Java says it is, from the file beside it if there is one: to run it takes .1 s."""
+    release = java.resolve().parent.parent / "release"
+    if release.is_file() and (noted := re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text(encoding="utf-8"), re.MULTILINE)):
+        return noted[1]
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return f"{type(e).__name__}: {e}"
+    told = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    return told[1] if told else f"exit code {done.returncode}"
 
 
 def spark_home() -> Path:

@@ -173,6 +173,23 @@ def test_a_group_named_twice(tmp_path: Path) -> None:
     assert "'g' is named twice" in problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group, group]}))[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stat_dir: /x", "stat_dir: unknown setting (is state_dir meant?)"),
+        ("quux: 1", "quux: unknown setting; conf/autoscaler.yaml lists all of them"),
+        ("groups: [{group: g, capacity_bytes_per_s: 1, topics: t}]", "groups.0.topics: Input should be a list, such as [a, b]"),
+        ("a: [1\nb: }", "is not YAML: while parsing a flow sequence line 1, column 4"),
+    ],
+)
+def test_a_message_names_what_was_probably_meant(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as e:
+        load(file)
+    assert any(p.startswith(says) for p in e.value.problems), e.value.problems
+
+
 def test_everything_is_said_at_once_whatever_kind_it_is_of(tmp_path: Path) -> None:
     first = {"group": "a", "topics": ["t", "t"], "capacity_bytes_per_s": 0, "min_consumers": 9, "max_consumers": 2, "color": 1}
     second = {"group": "a", "topics": ["t"], "capacity_bytes_per_s": 5, "mode": "act", "assignment": "native"}
