@@ -5,6 +5,7 @@ over; 78 the settings (or the checkpoint or tables they point at) are wrong. ``s
 """
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -175,6 +176,8 @@ def run(settings: Settings) -> int:
     job = Job(settings, spark)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: job.stop.set())
+    gc.collect()
+    gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
     stream = query.start(spark, settings, job.on_snapshots)
     job.watchdog.start()
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)

@@ -80,6 +80,7 @@ class Client:
             SettingsError: The connection block cannot be used.
         """
         self.broken = False  # some request of the last ``ask`` got no answer
+        self.took_s: list[float] = []  # from the start of the last ``ask`` to each answer
         arguments = translate(resolve_secrets(dict(connection)))
         if address is not None:
             arguments["bootstrap_servers"] = [address]
@@ -118,7 +119,10 @@ class Client:
         manager = self._admin._manager  # noqa: SLF001  see fast
         left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
 
+        began = time.monotonic()
+
         async def answers() -> list[Any]:
+            self.took_s = []
             futures = [manager.send(request, node_id=node, request_timeout_ms=left_ms) for request, node in requests]
             out: list[Any] = []
             for future in futures:
@@ -126,6 +130,7 @@ class Client:
                     out.append(await future)
                 except Exception as e:  # noqa: BLE001  whatever it is becomes the error of the rows it was to give
                     out.append(e)
+                self.took_s.append(time.monotonic() - began)
             return out
 
         out = list(manager.run(answers))

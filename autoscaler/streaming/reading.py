@@ -19,6 +19,7 @@ from autoscaler.streaming.client import Client, named
 Array = npt.NDArray[Any]
 
 _NO_ANSWER = -99  # not among Kafka's error codes
+_ENDS, _SIZES = 1, 2  # places among the requests for the partitions that a broker leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +67,26 @@ def read(client: Client, share: Share, deadline: float, clock: Callable[[], floa
             asked.append((codec.list_offsets(wanted, codec.LATEST, codec.READ_COMMITTED), share.node))
     if share.groups:
         asked.append((codec.committed(share.groups), share.node))
-    before = clock()
+    before, took_s = clock(), list[float]()
     if client.fast:
         answers = client.ask(asked, deadline)
+        took_s = client.took_s
     else:
         plain = client.plainly(share.node, wanted, share.groups)
         answers = plain.answers(leads=bool(wanted), stable=share.stable, coordinates=bool(share.groups))
     if answers and all(isinstance(a, BaseException) for a in answers):
         raise TransientError(named(answers[0])) from answers[0]
-    sample_ts = (before + clock()) / 2
+    sample_ts = _sampled_at(before, clock(), took_s if wanted else ())
     facts = _facts(share, answers, sample_ts) if wanted else schema.FACTS.empty_table()
     commits = _commits(share.groups, answers[-1], sample_ts) if share.groups else schema.COMMITS.empty_table()
     return facts, commits
+
+
+def _sampled_at(before: float, after: float, took_s: Sequence[float]) -> float:
+    """Return when ends and sizes were looked up: between the two answers, because a broker works off a connection in order."""
+    if len(took_s) <= _SIZES:
+        return (before + after) / 2
+    return before + (took_s[_ENDS] + took_s[_SIZES]) / 2
 
 
 def unread(share: Share, error: str, now: float) -> tuple[pa.Table, pa.Table]:

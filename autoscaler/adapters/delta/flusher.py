@@ -35,6 +35,7 @@ _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 _HANDOVERS_SEEN_DAYS = 2  # a new life reports again what it reads in the control log
 _HANDOVERS_SEEN = 200_000
 _CLOSING_TRIES = 2
+_GAP_S = 1.5  # without a cycle for so long, nobody is disturbed
 
 Key = tuple[object, ...]
 
@@ -60,7 +61,10 @@ class TableWriter(Protocol):
 
 
 class Flusher:
-    """A daemon thread that writes every ``flush_s`` and at once when it is woken."""
+    """A daemon thread that writes every ``flush_s`` and at once when it is woken, one commit after each cycle.
+
+    A commit takes a core for a quarter of a second. Several in a row would make the next cycle late.
+    """
 
     def __init__(self, buffer: Buffer, writer: TableWriter, journal: Journal, flush_s: float) -> None:
         """Start nothing; the thread begins, and opens the tables, with the first ``wake``."""
@@ -69,6 +73,8 @@ class Flusher:
         self._journal = journal
         self._flush_s = flush_s
         self._signal = threading.Event()
+        self._gap = threading.Event()  # a cycle has just ended: until the next one begins, processors are idle
+        self._paced = False
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._start = threading.Lock()
@@ -81,7 +87,8 @@ class Flusher:
         self._waits = False
 
     def wake(self, *, at_once: bool) -> None:
-        """Make sure that the thread runs; with ``at_once`` let it write now."""
+        """Say that a cycle has ended, and make sure that the thread runs; with ``at_once`` let it write now."""
+        self._gap.set()
         with self._start:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="audit-flush", daemon=True)
@@ -115,6 +122,7 @@ class Flusher:
         with self._start:
             self._closing.set()
         self._signal.set()
+        self._gap.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
             if self._thread.is_alive():
@@ -124,6 +132,7 @@ class Flusher:
         self._journal.close()
 
     def _run(self) -> None:
+        self._paced = True
         failures = 0
         while not self._closing.is_set():
             if failures:
@@ -179,6 +188,9 @@ class Flusher:
 
     def _append(self, table: str, content: pa.Table, version: int) -> None:
         if table not in self._done and content.num_rows:
+            if self._paced and not self._closing.is_set():
+                self._gap.wait(_GAP_S)
+                self._gap.clear()
             self._writer.append(table, content, version)
         self._done.add(table)
 
