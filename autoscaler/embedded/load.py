@@ -23,6 +23,7 @@ from autoscaler.embedded import scenario
 from autoscaler.errors import AutoscalerError, PermanentError, SettingsError
 
 _TICK_S = 0.05
+_GOLDEN = 0.618033988749895  # its multiples fill an interval evenly, however many there are
 _FLUSH_S = 60.0
 _BLOCK = 1 << 20
 _LOG = "produced.jsonl"
@@ -123,7 +124,8 @@ def produce(  # noqa: PLR0913  everything a run depends on, by name
     stop: threading.Event,
 ) -> None:
     """Produce what ``plan`` says until ``duration_s`` is over or ``stop`` is set, then wait for what is under way."""
-    credit = [0.0] * plan.partitions
+    # Spread over the first record, or partitions of one rate would all send theirs at the same moment, again and again.
+    credit = [record_bytes * (p * _GOLDEN % 1.0) for p in range(plan.partitions)]
     began = before = time.monotonic()
     logged = began
     while not stop.is_set() and before - began < duration_s:

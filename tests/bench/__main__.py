@@ -21,14 +21,18 @@ ROOT = Path(__file__).parents[2]
 def programs(seconds: int) -> dict[str, list[tuple[str, list[str]]]]:
     """Return what is run, by the name that ``--only`` takes: (title, module and arguments)."""
     long = str(seconds)
+    job = ["tests.bench.job", "--seconds", long]
     return {
         "job": [
-            ("the whole job, acting, 16 partitions", ["tests.bench.job", "--partitions", "16", "--seconds", long]),
-            ("the whole job, acting, 1,000 partitions", ["tests.bench.job", "--partitions", "1000", "--seconds", long]),
+            ("the whole job, acting, 16 partitions", [*job, "--partitions", "16"]),
+            ("the whole job, acting, 1,000 partitions", [*job, "--partitions", "1000"]),
         ],
-        "outage": [
-            ("the broker away for 35 s", ["tests.bench.job", "--partitions", "16", "--seconds", "180", "--outage", "35"]),
+        "running": [
+            ("hot partitions among running consumers, 16 partitions", [*job, "--partitions", "16", "--consumers", "running"]),
+            ("hot partitions among running consumers, 1,000", [*job, "--partitions", "1000", "--consumers", "running"]),
         ],
+        "outage": [("the broker away for 35 s", ["tests.bench.job", "--seconds", "180", "--outage", "35"])],
+        "memory": [("ten minutes", ["tests.bench.job", "--seconds", "660"])],
         "handover": [("moving partitions at 80 % utilisation, 32 partitions, 4 consumers", ["tests.bench.handover"])],
         "consumer": [("the library beside a bare client loop", ["tests.bench.consumer"])],
     }

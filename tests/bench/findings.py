@@ -1,0 +1,242 @@
+"""What a run of the whole job left in its logs and tables, as figures."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from deltalake import DeltaTable
+
+from autoscaler.adapters.delta.rows import snapshot_of
+from autoscaler.model import LoadSnapshot
+from tests.bench.processed import Processed, percentile, read
+from tests.bench.waves import Wave
+
+Row = tuple[str, str]
+_MOVE = re.compile(r"move .*-(\d+) \S+->\d+")
+_STEADY_AFTER_S = 0.5
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return the complete JSON lines of a file that may still be written."""
+    if not path.exists():
+        return []
+    whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    return [json.loads(x) for x in whole.splitlines()]
+
+
+@dataclass(slots=True)
+class Reaction:
+    """One way from a rate above capacity to new owners that consume, in seconds."""
+
+    total: float
+    cold: bool
+    stages: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run that has ended.
+
+    Attributes:
+        log_bytes: What the topic's segments held when the generator had ended.
+        warm_up_s: Time from the load's start that durations leave out.
+    """
+
+    directory: Path
+    waves: list[Wave]
+    warm_up_s: float
+    log_bytes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Return (what, figure)."""
+        yield from self._triggers()
+        yield from self._reactions()
+        yield from self._rates()
+
+    @cached_property
+    def cycles(self) -> list[dict[str, Any]]:
+        """Return the cycle log."""
+        return lines(self.directory / "state" / "logs" / "cycles.jsonl")
+
+    @cached_property
+    def produced(self) -> list[dict[str, Any]]:
+        """Return the generator's log; the last line is its summary."""
+        return lines(self.directory / "produced.jsonl")
+
+    @cached_property
+    def processed(self) -> dict[int, list[Processed]]:
+        """Return what the consumers wrote."""
+        return read(self.directory / "processed")
+
+    @cached_property
+    def load_began(self) -> float:
+        """Return when the load began."""
+        return float(self.produced[-1]["began"])
+
+    def _triggers(self) -> Iterator[Row]:
+        counted = [p for p in lines(self.directory / "state" / "logs" / "progress.jsonl") if self._counts(p["at"])]
+        if not counted:
+            yield "whole trigger", "run longer than the first minute"
+            return
+        took = [p["trigger_ms"] for p in counted]
+        acting = {c["cycle"] for c in self.cycles if c["actions"]}
+        acted = [p["trigger_ms"] for p in counted if p["batch"] in acting]
+        yield "whole trigger, p50 / p95 / max", _ms(took)
+        yield "... those that acted, p50 / p95 / max", f"{_ms(acted)} (n {len(acted)})"
+        yield "... triggers over 1 s", f"{sum(t > 1000 for t in took)} of {len(took)}"
+        parts = {k: [p["durations_ms"].get(k, 0.0) for p in counted] for k in counted[-1]["durations_ms"]}
+        yield "... Spark's parts, p50 / p95", _parts(parts)
+        late = [c for c in self.cycles if c["t"] > self.load_began + self.warm_up_s]
+        stages = {
+            k.removesuffix("_s"): [c["stages"][k] * 1e3 for c in late if k in c["stages"]] for c in late for k in c["stages"]
+        }
+        yield "... the cycle's stages, p50 / p95", _parts(stages)
+
+    def _counts(self, at: str) -> bool:
+        return datetime.fromisoformat(at).timestamp() > self.load_began + self.warm_up_s
+
+    def _reactions(self) -> Iterator[Row]:
+        found = list(self._found_reactions())
+        for cold, what in ((False, "consumers running"), (True, "consumers started first")):
+            some = [r for r in found if r.cold is cold]
+            if not some:
+                continue
+            total = [r.total for r in some]
+            figure = f"{percentile(total, 0.5):.2f} / {percentile(total, 0.95):.2f} s (n {len(some)})"
+            yield f"rate above capacity to new owners consuming, {what}, p50 / p95", figure
+            names = dict.fromkeys(k for r in some for k in r.stages)
+            told = ", ".join(f"{k} {percentile([r.stages[k] for r in some if k in r.stages], 0.5):.2f}" for k in names)
+            yield "... its stages, p50", f"{told} s"
+
+    def _found_reactions(self) -> Iterator[Reaction]:
+        """From the sample that showed a rate above capacity to the moved partitions' being consumed by their new owners.
+
+        Whatever shows first that the new owner has a partition counts: its heartbeat in the log, or a record it processed.
+        """
+        taken = self._taken()
+        crossed: float | None = None
+        cold = False
+        for c in self.cycles:
+            if c["reason"] != "RATE_ABOVE_CAPACITY":
+                crossed, cold = (None, False) if not c["actions"] else (crossed, cold)
+                continue
+            sampled = c["t"] - (c["sample_age_s"] or 0.0)
+            crossed = crossed or sampled
+            moved = [int(m[1]) for a in c["actions"] if (m := _MOVE.match(a))]
+            ends = [t for p in moved if (t := taken.get((p, c["epoch"] + 1))) is not None]
+            cold = cold or any(a.startswith("add") for a in c["actions"])
+            if not ends:
+                continue
+            end, decided = max(ends), c["t"] + c["stages"].get("decide_s", 0.0)
+            published = decided + c["stages"].get("publish_s", 0.0)
+            stages = {
+                "load's change to the rate above capacity": crossed - self._changed(crossed),
+                "waiting": sampled - crossed, "deciding": decided - sampled, "publishing": published - decided,
+                "handing over": end - published,
+            }  # fmt: skip
+            yield Reaction(total=end - crossed, cold=cold, stages=stages)
+            crossed, cold = None, False
+
+    def _changed(self, at: float) -> float:
+        return max((self.load_began + w.end for w in self.waves if self.load_began + w.end <= at), default=self.load_began)
+
+    def _taken(self) -> dict[tuple[int, int], float]:
+        """Return when the new owner of a partition under an epoch was first seen to have it."""
+        first: dict[tuple[int, int], float] = {}
+        for partition, records in self.processed.items():
+            for r in records:
+                first.setdefault((partition, r.epoch), r.done)
+        for h in self._table("handovers", ["partition", "epoch", "at"]):
+            key = (h["partition"], h["epoch"])
+            first[key] = min(first.get(key, np.inf), h["at"].timestamp())
+        return first
+
+    def _table(self, name: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        table = DeltaTable(str(self.directory / "state" / "tables" / name)).to_pyarrow_table(columns=columns)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def _rates(self) -> Iterator[Row]:
+        """Compare each cycle's measured rate with what came over exactly its own window."""
+        summary, seconds = self.produced[-1], self.produced[:-1]
+        per_record = self.log_bytes / summary["records"]
+        at = np.array([self.load_began, *(s["t"] for s in seconds)])
+        acked = np.cumsum([0, *(sum(n for n, _, _ in s["partitions"].values()) for s in seconds)])
+        appended = np.sort(np.array([t for p in self.processed for t in _appended(self.processed[p])]))
+        complete = self._complete_until(summary)
+        steady: list[float] = []
+        every: list[float] = []
+        steady_by_broker: list[float] = []
+        for row in self._table("loads"):
+            s = snapshot_of(row)
+            window = _window(s)
+            if window is None or window[0] < self.load_began + 1:
+                continue
+            begin, end = window
+            measured = sum(x.bytes_per_s or 0.0 for x in s.loads) * (end - begin) / per_record
+            still = self._is_steady(begin, end)
+            if still and end < at[-1]:
+                steady.append(_off(measured, float(np.diff(np.interp([begin, end], at, acked))[0])))
+            if end < complete:
+                off = _off(measured, float(np.diff(np.searchsorted(appended, [begin, end], side="right"))[0]))
+                every.append(off)
+                steady_by_broker += [off] if still else []
+        yield "bytes of a record in the log, of its payload", f"{per_record:.1f} of {summary['bytes'] / summary['records']:.0f}"
+        yield (
+            "byte rate against the producer's own count over the same window, load steady, off by, median / p95",
+            _shares(steady),
+        )
+        yield "... against the broker's append times of the same records, load steady", _shares(steady_by_broker)
+        yield "... and all windows, the load's changes included", _shares(every)
+
+    def _is_steady(self, begin: float, end: float) -> bool:
+        since = [self.load_began + w.start + _STEADY_AFTER_S for w in self.waves]
+        at = bisect_right(since, begin) - 1
+        return at >= 0 and end <= self.load_began + self.waves[at].end
+
+    def _complete_until(self, summary: dict[str, Any]) -> float:
+        """Return until when every record that was appended has been processed, so that its append time is known."""
+        until = np.inf
+        for partition, (_, _, last) in summary["partitions"].items():
+            records = self.processed.get(int(partition), [])
+            newest = max(records, key=lambda r: r.offset, default=None)
+            if newest is None or newest.offset < last:
+                until = min(until, newest.appended if newest else self.load_began)
+        return float(until)
+
+
+def _appended(records: list[Processed]) -> list[float]:
+    return list({r.offset: r.appended for r in records}.values())
+
+
+def _window(s: LoadSnapshot) -> tuple[float, float] | None:
+    """Return the span that a snapshot's rates cover; ``None`` where partitions differ or something is not fresh."""
+    if not s.known or len({(round(x.window_s, 6), round(x.age_s, 6)) for x in s.loads}) != 1:
+        return None
+    first = s.loads[0]
+    end = s.sample_ts - first.age_s
+    return end - first.window_s, end
+
+
+def _off(measured: float, true: float) -> float:
+    return abs(measured / true - 1) if true > 0 else float(measured > 0)
+
+
+def _shares(off: list[float]) -> str:
+    return f"{percentile(off, 0.5):.2%} / {percentile(off, 0.95):.2%} (n {len(off)})"
+
+
+def _ms(values: list[float]) -> str:
+    return " / ".join(f"{percentile(values, s):.0f}" for s in (0.5, 0.95, 1.0)) + " ms"
+
+
+def _parts(parts: dict[str, list[float]]) -> str:
+    ordered = sorted(parts.items(), key=lambda x: -percentile(x[1], 0.5))
+    return ", ".join(f"{k} {percentile(v, 0.5):.0f}/{percentile(v, 0.95):.0f}" for k, v in ordered if max(v) >= 1) + " ms"
