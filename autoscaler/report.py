@@ -4,13 +4,14 @@ Beside the path: it takes the cycles that ``cycles.py`` read and returns text; i
 width it is given, from 60 columns up.
 """
 
+import io
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +26,7 @@ _HISTORY = 600
 _WIDE = 100
 _TITLE = len("rate against capacity")
 _MOVES_LISTED = 2
+_FRAME = 3  # lines of the border and of the consumers' heading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +80,11 @@ class View:
         if cycle.actions:
             self.changes.append(cycle)
 
-    def render(self, width: int, progress: Progress | None = None) -> RenderableType:
-        """Return the view for a terminal of ``width`` columns."""
+    def render(self, width: int, progress: Progress | None = None, height: int | None = None) -> RenderableType:
+        """Return the view for a terminal of ``width`` columns.
+
+        In one of ``height`` lines not all consumers may have room: the busiest are shown, the others are summed up.
+        """
         parts: list[RenderableType] = []
         if progress is not None:
             parts.append(_phases(progress, width - 4))
@@ -88,11 +93,13 @@ class View:
             return _panel(parts, title="autoscaler", subtitle="")
         cycle = self.latest
         parts += [_totals(cycle), _rates(self.rates, cycle, width - 4)] if width >= _WIDE else [_totals(cycle)]
-        parts += [_workers(cycle, width - 4), _decision(cycle)]
+        below: list[RenderableType] = [_decision(cycle)]
         if self.changes:
-            parts.append(_changes(self.changes, self.started_at or 0.0, width - 4))
+            below.append(_changes(self.changes, self.started_at or 0.0, width - 4))
         if self.note:
-            parts.append(Text(self.note, style="yellow"))
+            below.append(Text(self.note, style="yellow"))
+        room = None if height is None else height - _lines([*parts, *below], width - 4) - _FRAME
+        parts += [_workers(cycle, width - 4, room), *below]
         return _panel(parts, title=_title(cycle), subtitle=_subtitle(cycle, width))
 
     def line(self, progress: Progress | None = None) -> str:
@@ -247,7 +254,25 @@ def _rates(rates: Sequence[float], cycle: Cycle, width: int) -> Text:
     return Text.assemble((label, "dim"), (sparkline(list(rates), width - len(label) - len(top)), "cyan"), (top, "dim"))
 
 
-def _workers(cycle: Cycle, width: int) -> Table:
+def _lines(parts: Sequence[RenderableType], width: int) -> int:
+    console = Console(width=width, file=io.StringIO())
+    return sum(len(console.render_lines(p, pad=False)) for p in parts)
+
+
+def _shown(workers: Sequence[WorkerLine], room: int | None) -> Sequence[WorkerLine]:
+    """Return those that have room, in order: an unknown rate first, then the highest."""
+    if room is None or len(workers) <= room:
+        return sorted(workers, key=_slot_order)
+    busiest = sorted(workers, key=lambda w: (w.bytes_per_s is not None, -(w.bytes_per_s or 0.0), *_slot_order(w)))
+    return sorted(busiest[: max(1, room - 1)], key=_slot_order)
+
+
+def _others(workers: Sequence[WorkerLine], shown: Sequence[WorkerLine]) -> str:
+    left = [w for w in workers if w not in shown]
+    return f"and {len(left)} more with {rate(max((w.bytes_per_s or 0.0 for w in left), default=0.0))} each or less"
+
+
+def _workers(cycle: Cycle, width: int, room: int | None) -> Group:
     table = Table(box=None, padding=(0, 1), expand=True, show_edge=False, header_style="dim", pad_edge=False)
     table.add_column("slot", no_wrap=True)
     wide = width >= _WIDE - 4
@@ -258,7 +283,8 @@ def _workers(cycle: Cycle, width: int) -> Table:
     if wide:
         table.add_column("p50 / p99", justify="right", no_wrap=True)
     table.add_column("partitions", ratio=1, overflow="ellipsis", no_wrap=True)
-    for worker in sorted(cycle.workers, key=_slot_order):
+    shown = _shown(cycle.workers, room)
+    for worker in shown:
         filled = bar(worker.bytes_per_s or 0.0, cycle.usable_bytes_per_s, cycle.capacity_bytes_per_s, max(cells, 14))
         row: list[RenderableType] = [_slot(worker), filled, rate(worker.bytes_per_s), count(worker.lag_records)]
         if wide:
@@ -267,7 +293,9 @@ def _workers(cycle: Cycle, width: int) -> Table:
         table.add_row(*row)
     if not cycle.workers:
         table.add_row(Text("none yet", style="dim"))
-    return table
+    if len(shown) == len(cycle.workers):
+        return Group(table)
+    return Group(table, Text(_others(cycle.workers, shown), style="dim"))
 
 
 def _slot_order(worker: WorkerLine) -> tuple[bool, int, str]:

@@ -39,7 +39,8 @@ class Screen:
     def show(self, view: View, progress: Progress | None = None) -> None:
         """Draw the view; where there is no terminal, a line when something happened and otherwise every few seconds."""
         if self._live is not None:
-            self._live.update(view.render(self._console.width, progress), refresh=True)
+            picture = view.render(self._console.width, progress, self._console.height - 1)  # the cursor's line stays free
+            self._live.update(picture, refresh=True)
             return
         cycle = view.latest
         happened = (cycle.reason, cycle.consumers_now, cycle.actions) if cycle else (view.note,)

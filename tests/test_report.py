@@ -35,9 +35,9 @@ def cycle(number: int = 7, **changed: Any) -> Cycle:  # noqa: ANN401
     return Cycle.parse(json.dumps(line(number, **changed)))
 
 
-def drawn(view: View, width: int, progress: Progress | None = None) -> list[str]:
+def drawn(view: View, width: int, progress: Progress | None = None, height: int | None = None) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(view.render(width, progress))
+    console.print(view.render(width, progress, height))
     return console.export_text().splitlines()
 
 
@@ -72,6 +72,24 @@ def test_the_view_shows_consumers_load_decision_and_progress(width: int) -> None
     for said in ("8 → 9", "RATE_ABOVE_CAPACITY", "limited by COOLING_DOWN", "97 of 240 s", "ramp", "1.05 MB/s", "draining",
                  "1,234", "add 2, move demo-events-3 0->2", "119 s"):  # fmt: skip
         assert said in text, said
+
+
+def test_many_consumers_leave_room_for_the_decision() -> None:
+    """A terminal cuts off what is below its last line: that would be the reason."""
+    view = busy()
+    workers = [worker(n, [f"demo-events-{n}"], 1_000_000 - 1000 * n) for n in range(40)]
+    view.take(cycle(130, reason="AT_MAXIMUM", detail="word " * 60, workers=workers))
+    for height in (23, 30, 49):
+        text = drawn(view, 80, PROGRESS, height)
+        assert len(text) == height
+        assert any("AT_MAXIMUM" in x for x in text)
+        assert any("RATE_ABOVE_CAPACITY" in x for x in text), "the last change"
+    shown = [x for x in drawn(view, 80, PROGRESS, 23) if "● " in x]
+    assert [x.split()[2] for x in shown] == [str(n) for n in range(len(shown))], "the busiest, in order"
+    assert any(
+        f"and {40 - len(shown)} more with {1000 - len(shown)} kB/s each or less" in x for x in drawn(view, 80, PROGRESS, 23)
+    )
+    assert len([x for x in drawn(view, 80, PROGRESS, 100) if "● " in x]) == 40
 
 
 def test_a_wide_view_also_shows_latency_and_how_the_rate_went() -> None:
