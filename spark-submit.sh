@@ -203,7 +203,7 @@ nap() { # SECONDS; a signal ends it
 
 pause=1
 while [[ -z $stopping ]]; do
-    say "starting the job; its output goes to $log"
+    say "starting the job; its output goes to $log, 'autoscaler status --config $config' shows what it does"
     launch
     await
     [[ -n $stopping ]] && break
@@ -213,7 +213,9 @@ while [[ -z $stopping ]]; do
         "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
     esac
     ((ran_s >= HEALTHY_S)) && pause=1
-    say "the job ended with exit code $code after $ran_s s; starting it again in $pause s"
+    # One that does not get going says why in its last lines: whoever stands before it need not look for the file.
+    ((ran_s >= HEALTHY_S)) || tail -n 5 "$log" >&2
+    say "the job ended with exit code $code after $ran_s s, see the end of $log; starting it again in $pause s"
     code=0 # of no interest any more
     nap "$pause"
     pause=$((pause * 2 > LONGEST_PAUSE_S ? LONGEST_PAUSE_S : pause * 2))

@@ -222,6 +222,7 @@ def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script
     said = [line for line in done.stderr.splitlines() if "starting it again" in line]
     assert [line.split("again in ")[1] for line in said] == ["1 s", "2 s", "4 s"]
     assert ["exit code 1 " in said[0], "exit code 76 " in said[1], "exit code 137 " in said[2]] == [True] * 3
+    assert "output of start 0" in done.stderr, "why it failed is in its last lines"
 
 
 @pytest.mark.parametrize(("code", "says"), [(77, "another controller has taken over"), (78, "refused its settings")])
