@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -353,7 +354,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def threaded(tmp_path: Path) -> Iterator[tuple[Flusher, Buffer, Store, Tables]]:
+def threaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Flusher, Buffer, Store, Tables]]:
+    monkeypatch.setattr("autoscaler.adapters.delta.flusher._GAP_S", 0.01)
     store, buffer = Store(), Buffer()
     tables = Tables(store, "only")
     flusher = Flusher(buffer, tables, Journal(tmp_path, "only"), flush_s=60.0)
@@ -372,6 +374,23 @@ def test_the_thread_writes_at_once_after_a_plan_and_the_rest_on_close(threaded: 
     flusher.close(10.0)
     assert len(store.rows["loads"]) == 2
     assert not any(t.name == "audit-flush" for t in threading.enumerate())
+
+
+def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, Tables], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.adapters.delta.flusher._GAP_S", 60.0)
+    flusher, buffer, store, tables = threaded
+    cycles, committed_after = 0, []
+    tables.trouble = lambda call: committed_after.append(cycles) if call.startswith("before") else None
+    buffer.add(acting(cases.T0, 1))
+
+    def committed(wanted: int) -> bool:
+        return len(store.commits) == wanted
+
+    for number in range(1, 5):
+        cycles = number
+        flusher.wake(at_once=number == 1)
+        wait_for(partial(committed, number))
+    assert committed_after == [1, 2, 3, 4]
 
 
 def test_the_thread_goes_on_after_a_defect(
