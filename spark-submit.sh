@@ -201,27 +201,37 @@ nap() { # SECONDS; a signal ends it
     return 0
 }
 
-pause=1
-while [[ -z $stopping ]]; do
-    say "starting the job; its output goes to $log, 'autoscaler status --config $config' shows what it does"
-    launch
-    await
-    [[ -n $stopping ]] && break
-    case $code in
-        0) say 'the job ended'; exit 0 ;;
-        "$SETTINGS") say "the job refused its settings, see the end of $log"; tail -n 5 "$log" >&2; exit "$code" ;;
-        "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
+last_words() { # what the job itself said last
+    tail -n 40 "$log" | grep -v ' spark-submit.sh: ' | tail -n 5 >&2
+    return 0
+}
+
+# A function, called in a line that also ends: bash has then read all of this file, which an upgrade may replace while it runs.
+main() {
+    pause=1
+    while [[ -z $stopping ]]; do
+        say "starting the job; its output goes to $log, 'autoscaler status --config $config' shows what it does"
+        launch
+        await
+        [[ -n $stopping ]] && break
+        case $code in
+            0) say 'the job ended'; exit 0 ;;
+            "$SETTINGS") say "the job refused its settings, see the end of $log"; last_words; exit "$code" ;;
+            "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
+        esac
+        ((ran_s >= HEALTHY_S)) && pause=1
+        # One that does not get going says why in its last lines: whoever stands before it need not look for the file.
+        ((ran_s >= HEALTHY_S)) || last_words
+        say "the job ended with exit code $code after $ran_s s, see the end of $log; starting it again in $pause s"
+        code=0 # of no interest any more
+        nap "$pause"
+        pause=$((pause * 2 > LONGEST_PAUSE_S ? LONGEST_PAUSE_S : pause * 2))
+    done
+    case ${code:-0} in
+        143) code=0 ;; # the JVM had no driver yet and ended as it was told
     esac
-    ((ran_s >= HEALTHY_S)) && pause=1
-    # One that does not get going says why in its last lines: whoever stands before it need not look for the file.
-    ((ran_s >= HEALTHY_S)) || tail -n 5 "$log" >&2
-    say "the job ended with exit code $code after $ran_s s, see the end of $log; starting it again in $pause s"
-    code=0 # of no interest any more
-    nap "$pause"
-    pause=$((pause * 2 > LONGEST_PAUSE_S ? LONGEST_PAUSE_S : pause * 2))
-done
-case ${code:-0} in
-    143) code=0 ;; # the JVM had no driver yet and ended as it was told
-esac
-say "stopped (exit code ${code:-0})"
-exit "${code:-0}"
+    say "stopped (exit code ${code:-0})"
+    exit "${code:-0}"
+}
+
+main; exit

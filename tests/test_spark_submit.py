@@ -329,3 +329,25 @@ def test_two_cannot_run_on_one_state_directory(script: Script) -> None:
         first.terminate()
         assert first.wait(60) == 0
     assert len(script.starts()) == 1
+
+
+def test_it_goes_on_when_an_upgrade_replaces_the_script_while_it_runs(script: Script, tmp_path: Path) -> None:
+    """Bash reads a script as it goes, by offset: what is written over the part not yet read would be run."""
+    home = tmp_path / "release"
+    for name in ("jobs", "conf"):
+        (home / name).mkdir(parents=True)
+    (home / "jobs" / "autoscale.py").write_text("")
+    upgraded = home / "spark-submit.sh"
+    upgraded.write_text(SCRIPT.read_text())
+    upgraded.chmod(0o755)
+    script.plan("run", 0)
+    command = [str(upgraded), "--config", str(script.config)]
+    with subprocess.Popen(command, env=script._env(), cwd=script.home, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            driver = script.driver()
+            upgraded.write_text("\n" * 40 + "exit 9\n" * 4000)
+            driver.kill()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, len(script.starts())) == (0, 2), said
