@@ -102,6 +102,7 @@ class GroupController:
                 decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
                 decision = _with_failing_workers(decision, pool)
             outcomes = self._act(decision, observation, pool, stages)
+            decision = _with_error(decision, outcomes)
         except FencedError as e:
             decision = self._held(observation, e)
             self._record(number, decision, observation, (self._outcome(decision, None, "fenced", str(e)),), stages)
@@ -226,6 +227,12 @@ def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decisio
     waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
     names = ", ".join(f"worker-{slot}.log" for slot in sorted(pool.restarting))
     return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see {names} in workers/")
+
+
+def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Decision:
+    """Add to the detail why what was decided did not happen: whoever watches sees the detail, not the outcome."""
+    errors = [o.error for o in outcomes if o.error]
+    return replace(decision, detail=f"{decision.detail}; not carried out: {errors[-1]}") if errors else decision
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:

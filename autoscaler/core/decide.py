@@ -74,12 +74,18 @@ def _need_members(cycle: Cycle) -> Step | None:
         return None  # to be managed, and not yet: what its present consumers hold does not matter
     if members is None:
         return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
-    if members.state.upper() == "DEAD" and not members.members:
+    if _is_nowhere(cycle.observation):
         detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
         return Step(reason=Reason.NOT_READY, detail=detail)
     if members.state.upper() in _REBALANCING:
         return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
     return None
+
+
+def _is_nowhere(observation: Observation) -> bool:
+    """Say whether neither Kafka nor the control log knows a group of this id."""
+    members = observation.members
+    return observation.state is None and members is not None and members.state.upper() == "DEAD" and not members.members
 
 
 def _need_partitions(cycle: Cycle) -> Step | None:
@@ -229,6 +235,8 @@ def _advice(cycle: Cycle) -> str:
     now = f"now {len(present.live)} consumers, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
         now = f"its consumers are not known: {cycle.observation.unread or 'they have not been read yet'}"
+    elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
+        now = f"no group {cycle.policy.group!r} exists on this cluster yet"
     return (
         f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
         f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"

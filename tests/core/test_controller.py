@@ -159,6 +159,8 @@ def test_a_plan_that_could_not_be_published_changes_no_worker_and_is_tried_again
     world.publisher.refuse = True
     decision = world.cycle(50, 50, 70)
     assert [(o.phase, o.status) for o in world.audit.entries[-1].outcomes] == [("intent", "planned"), ("outcome", "failed")]
+    assert decision.detail.endswith("; not carried out: the broker is away")
+    assert world.audit.entries[-1].decision == decision, "what is shown is what is recorded"
     assert world.pool.observe().running == running
     world.publisher.refuse = False
     assert decision.actions

@@ -527,6 +527,10 @@ def test_a_group_that_does_not_exist_is_named() -> None:
     answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), native, T0)
     assert answer.reason is Reason.NOT_READY
     assert "no group 'shop' exists" in answer.detail
+    managed = policy(mode="advise", group="shop")
+    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), managed, T0)
+    assert (answer.reason, answer.consumers_now) == (Reason.PARTITIONS_CHANGED, 0)
+    assert "; no group 'shop' exists on this cluster yet; placed by load: 1 consumers" in answer.detail
 
 
 def test_consumers_that_could_not_be_looked_at_are_unknown_and_the_advice_comes_all_the_same() -> None:
