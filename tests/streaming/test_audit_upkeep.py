@@ -1,5 +1,6 @@
 """The audit's tables over time: commits whose answer was lost, small files, days that need not be kept."""
 
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -110,3 +111,20 @@ def test_days_that_are_old_enough_go_and_the_table_still_refuses_other_changes(
         DeltaTable.forPath(spark, str(tmp_path / "loads")).delete()
     tables.append("loads", rows.loads([cycle(cases.T0 + 3 * DAY_S)], [0]), 9)
     assert len(written()) == 2
+
+
+def test_the_command_says_what_it_did_and_what_is_missing(
+    tables: "SparkTables", written: Callable[[], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from jobs.maintain_audit import main  # noqa: PLC0415  in this session: no start of one of its own
+
+    for n in range(2):
+        tables.append("loads", rows.loads([cycle(cases.T0 + n)], [0]), n)
+    assert main(["--tables", str(tmp_path)]) == 0
+    assert re.search(r"loads: 2 -> 1 files, \d+ -> \d+ kB\n", capsys.readouterr().out)
+    assert len(written()) == 2
+    assert main(["--tables", str(tmp_path), "--keep-days", "30"]) == 0
+    assert re.search(r"loads: 1 -> 0 files, \d+ -> 0 kB, 1 days deleted", capsys.readouterr().out)
+    assert written() == []
+    assert main(["--tables", str(tmp_path / "nothing")]) == 78
+    assert "no tables in" in capsys.readouterr().err
