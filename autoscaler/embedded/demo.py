@@ -159,6 +159,7 @@ def _facts(stage: Stage, began: float, ended: float) -> dict[str, str | float | 
         "group": stage.group.group,
         "window_s": stage.settings.measure.window_s,
         "usable_bytes_per_s": stage.group.usable_bytes_per_s,
+        "duration_s": stage.options.duration_s,
         "load_from_s": began,
         "load_to_s": ended,
         "produced": str((run.logs / "produced.jsonl").relative_to(run.root)),
