@@ -67,6 +67,11 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s:.3g} B/s"
 
 
+def many(count: int, what: str) -> str:
+    """Return a count for people: ``1 consumer``, ``2 consumers``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def names(values: tuple[object, ...] | list[int], most: int = 4) -> str:
     """Return the first few of many things by name and how many more there are."""
     shown = ", ".join(str(v) for v in values[:most])

@@ -7,7 +7,7 @@ clock, randomness, logging or I/O, and the order of mappings does not matter.
 from collections.abc import Callable
 from dataclasses import replace
 
-from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
 from autoscaler.core.diff import steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.history import History, Intent, moved
@@ -146,7 +146,7 @@ def _rest(cycle: Cycle) -> Step:
         return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, detail=detail, hot=size.oversized[:5])
     hottest, load = size.hottest
     detail = (
-        f"{rate_text(cycle.load.total_bytes_per_s)} on {len(cycle.present.live)} consumers, the hottest ({hottest}) with "
+        f"{rate_text(cycle.load.total_bytes_per_s)} on {many(len(cycle.present.live), 'consumer')}, the hottest ({hottest}) with "
         f"{rate_text(load)} of {rate_text(usable)} usable"
     )
     return Step(reason=Reason.WITHIN_TARGET, detail=detail)
@@ -232,14 +232,14 @@ def _advice(cycle: Cycle) -> str:
     if planned is None:
         return ""
     after = max(consumer_loads(cycle.load.rates, planned.owner).values(), default=0.0)
-    now = f"now {len(present.live)} consumers, the hottest with {rate_text(size.hottest[1])}"
+    now = f"now {many(len(present.live), 'consumer')}, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
         now = f"its consumers are not known: {cycle.observation.unread or 'they have not been read yet'}"
     elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
         now = f"no group {cycle.policy.group!r} exists on this cluster yet"
     return (
-        f"{now}; placed by load: {planned.consumers} consumers of {rate_text(cycle.policy.usable_bytes_per_s)}, the hottest with "
-        f"{rate_text(after)}, {len(moved(present.owner, planned.owner))} partitions moved"
+        f"{now}; placed by load: {many(planned.consumers, 'consumer')} of {rate_text(cycle.policy.usable_bytes_per_s)}, "
+        f"the hottest with {rate_text(after)}, {many(len(moved(present.owner, planned.owner)), 'partition')} moved"
     )
 
 

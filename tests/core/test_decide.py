@@ -385,7 +385,7 @@ def test_advice_says_what_a_placement_by_load_would_give() -> None:
     assert decision.imbalance == pytest.approx(90 / 67)
     assert list(decision.actions) == [move(1, 0, 1)]
     assert "now 2 consumers, the hottest with 90 B/s" in decision.detail
-    assert "placed by load: 2 consumers of 80 B/s, the hottest with 74 B/s, 1 partitions moved" in decision.detail
+    assert "placed by load: 2 consumers of 80 B/s, the hottest with 74 B/s, 1 partition moved" in decision.detail
 
 
 def test_advice_to_grow_shows_the_placement_at_once() -> None:
@@ -530,7 +530,7 @@ def test_a_group_that_does_not_exist_is_named() -> None:
     managed = policy(mode="advise", group="shop")
     answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), managed, T0)
     assert (answer.reason, answer.consumers_now) == (Reason.PARTITIONS_CHANGED, 0)
-    assert "; no group 'shop' exists on this cluster yet; placed by load: 1 consumers" in answer.detail
+    assert "; no group 'shop' exists on this cluster yet; placed by load: 1 consumer of" in answer.detail
 
 
 def test_consumers_that_could_not_be_looked_at_are_unknown_and_the_advice_comes_all_the_same() -> None:
@@ -544,7 +544,7 @@ def test_advice_on_a_group_that_still_runs_as_managed_tells_what_its_consumers_h
     answer, _ = decide(observation(rates(70.0, 70.0), state(owned([0, 1]))), History(), policy(mode="advise"), T0)
     assert (answer.consumers_now, answer.consumers, answer.limited_by) == (1, 2, Reason.ADVISORY)
     assert answer.actions == (AddWorkers(slots=(1,)), move(1, 0, 1))
-    assert "now 1 consumers, the hottest with 140 B/s; placed by load: 2 consumers" in answer.detail
+    assert "now 1 consumer, the hottest with 140 B/s; placed by load: 2 consumers" in answer.detail
 
 
 def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:

@@ -180,7 +180,7 @@ def scaled_up(e: Evidence) -> Finding:
         if claimed is not None:
             started.remove(claimed)
             count += 1
-    return Finding(rule="scale-up", ok=count > 0, measured=f"{count} times", numbers={"scale_ups": count})
+    return Finding(rule="scale-up", ok=count > 0, measured=_times(count), numbers={"scale_ups": count})
 
 
 def scaled_down(e: Evidence) -> Finding:
@@ -193,7 +193,7 @@ def scaled_down(e: Evidence) -> Finding:
         if claimed is not None:
             ended.remove(claimed)
             count += 1
-    return Finding(rule="scale-down", ok=count > 0, measured=f"{count} times", numbers={"scale_downs": count})
+    return Finding(rule="scale-down", ok=count > 0, measured=_times(count), numbers={"scale_downs": count})
 
 
 def hot_moved(e: Evidence) -> Finding:
@@ -205,7 +205,7 @@ def hot_moved(e: Evidence) -> Finding:
         if rates[after.partition] >= _HOT_RATIO * middle > 0:
             moves.append(f"{e.run.topic}-{after.partition} from {before.worker[:8]} to {after.worker[:8]}"
                          f" at {rates[after.partition] / middle:.1f} times the median rate")  # fmt: skip
-    return Finding(rule="move of a hot partition", ok=bool(moves), measured=f"{len(moves)} times",
+    return Finding(rule="move of a hot partition", ok=bool(moves), measured=_times(len(moves)),
                    numbers={"hot_moves": len(moves)}, evidence=tuple(moves[:SHOWN]))  # fmt: skip
 
 
@@ -284,6 +284,10 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, max(0, -int(-q * len(ordered) // 1) - 1))]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _ms(value: float | None) -> str:
