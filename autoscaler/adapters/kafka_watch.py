@@ -25,6 +25,7 @@ _TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _RETRY_S = 5.0
+_ABSENT_S = 30.0  # between two looks for a control log that is not there: nothing on this cluster is managed yet
 _CALL_S = 2.0
 _READ_S = 2.0
 
@@ -98,7 +99,7 @@ class KafkaWatch:
                 self._log = self._open()
             except AutoscalerError as e:
                 self._failure = str(e)
-            self._again_at = time.monotonic() + _RETRY_S
+            self._again_at = time.monotonic() + (_RETRY_S if self._failure else _ABSENT_S)
         if self._failure:
             raise TransientError(self._failure)
         return self._log
