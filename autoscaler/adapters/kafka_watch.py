@@ -88,6 +88,7 @@ class KafkaWatch:
     def close(self) -> None:
         """Release connections; nothing else is affected."""
         log, self._log = self._log, None
+        self._again_at = 0.0  # or the next look would take it for absent
         if log is not None:
             log.close()
 

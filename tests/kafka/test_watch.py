@@ -124,6 +124,13 @@ def test_workers_that_died_while_nobody_controlled_are_not_shown_for_ever(world:
     assert state.orphans == set(partitions(world))
 
 
+def test_a_log_that_was_let_go_is_opened_at_once_and_not_taken_for_absent(world: KafkaWorld, watch: KafkaWatch) -> None:
+    placed(world)
+    seen(watch, lambda s: s is not None)
+    watch.close()
+    assert watch.observe() is not None
+
+
 def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: KafkaWatch) -> None:
     placed(world)
     world.publisher.close()
