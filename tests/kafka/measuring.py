@@ -2,13 +2,16 @@
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 
-from autoscaler.model import LoadSnapshot
+from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
 from autoscaler.streaming import query, schema, windows
 from autoscaler.streaming.client import Clients
 from autoscaler.streaming.counters import Rules
@@ -18,6 +21,36 @@ from autoscaler.streaming.source import Plan, read_shard, shards
 from autoscaler.streaming.state import State, dump, load
 
 Setting = str | int | float | bool
+
+OVERHEAD = 80  # log bytes of a batch of one record beyond its payload, at most: 61 of the batch, and lengths and deltas
+_ROUNDING = 1e-3  # of a count that was divided by a span and multiplied by it again
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One good sample of a partition: its stamp, the instants it surely lies between, and the end offset it gave."""
+
+    ts: float
+    before: float
+    after: float
+    end: int
+
+
+class Reads:
+    """Every good sample of every partition."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, list[Read]] = defaultdict(list)
+
+    def add(self, partition: TopicPartition, read: Read) -> None:
+        assert read.before <= read.ts <= read.after
+        self._of[partition].append(read)
+
+    def at(self, partition: TopicPartition, ts: float) -> Read:
+        """Return the sample with this stamp: a span that does not begin and end with a sample is wrong."""
+        found = [r for r in self._of[partition] if abs(r.ts - ts) < _ROUNDING]
+        assert len(found) == 1, (partition, ts, self._of[partition][-3:])
+        return found[0]
 
 
 class Measured:
@@ -35,6 +68,7 @@ class Measured:
         self.clients, self.state, self.slots = Clients(), State(), dict[int, bytes]()
         self.facts: list[dict[str, Any]] = []
         self.rows: list[dict[str, Any]] = []
+        self.reads = Reads()
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +82,9 @@ class Measured:
 
     def batch(self) -> dict[str, LoadSnapshot]:
         """Run one batch and return a snapshot per group; ``facts`` and ``rows`` are what the source and the window said."""
+        before = time.time()
         tables = [read_shard(self.plan, shard, self.clients) for shard in shards(self.plan, self.discovery.picture())]
+        after = time.time()
         facts = schema.unpack([schema.pack(f) for f, _ in tables], schema.FACTS)
         commits = schema.unpack([schema.pack(c) for _, c in tables], schema.COMMITS)
         step, loads = windows.step(self.state, facts, commits, self.groups, self.rules, slot=self.slots.__getitem__)
@@ -58,6 +94,9 @@ class Measured:
         for slot in step.drop:
             del self.slots[slot]
         self.facts, self.rows = facts.to_pylist(), loads.to_pylist()
+        for fact in (f for f in self.facts if f["error"] is None):
+            partition = TopicPartition(topic=fact["topic"], partition=fact["partition"])
+            self.reads.add(partition, Read(fact["sample_ts"], before, after, fact["log_end"]))
         return query.snapshots(schema.unpack([schema.pack(loads)], schema.LOADS), [g.group for g in self.groups])
 
     def one(self) -> LoadSnapshot:
@@ -74,13 +113,45 @@ class Measured:
         return found
 
 
-class Load:
-    """Produces evenly in the background and remembers when each record was acknowledged."""
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A record of the producer: when the broker appended it, and when the producer knew. It became readable in between."""
 
-    def __init__(self, connection: Mapping[str, Setting], topic: str, *, per_s: float, size: int, partitions: int) -> None:
-        self.acked: list[tuple[float, int]] = []
-        self._producer = Producer({**connection, "linger.ms": 5, "log_level": 0, "message.timeout.ms": 120_000})
-        self._topic, self._per_s, self._size, self._partitions = topic, per_s, size, partitions
+    offset: int
+    appended: float
+    acked: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was measured over the snapshot's spans, and how many records of the producer surely and possibly arrived in them."""
+
+    fewest: int
+    most: int
+    records: float
+    bytes: float
+
+    @property
+    def sharp(self) -> bool:
+        """Return whether what the samples' instants leave open is below a percent."""
+        return 0 < self.most <= 1.01 * self.fewest
+
+
+class Load:
+    """Produces in the background, now more and now less, and remembers what became of each record.
+
+    Every ``wave_s`` the rate changes between half and one and a half of ``per_s``: a span that is out of place is off by more
+    than a percent. The topic stamps its records itself (``message.timestamp.type=LogAppendTime``).
+    """
+
+    def __init__(
+        self, connection: Mapping[str, Setting], topic: str, *, per_s: float, size: int, partitions: int, wave_s: float = 5.0
+    ) -> None:
+        self.arrived: dict[int, list[Arrived]] = {p: [] for p in range(partitions)}
+        settings = {"linger.ms": 5, "log_level": 0, "message.timeout.ms": 120_000, "enable.idempotence": True}
+        self._producer = Producer({**connection, **settings})
+        self._connection, self._topic, self._per_s, self._size, self._wave_s = connection, topic, per_s, size, wave_s
+        self._sent = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -88,25 +159,82 @@ class Load:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
+        if error is None:
+            self._stand_in_the_log()
 
-    def behind(self, snapshot: LoadSnapshot) -> int:
-        """Return how many records were acknowledged in the spans that the snapshot's rates cover."""
-        spans = {p.partition.partition: (snapshot.sample_ts - p.age_s, p.window_s) for p in snapshot.loads}
-        return sum(1 for ts, p in list(self.acked) if spans[p][0] - spans[p][1] < ts <= spans[p][0])
+    def compared(self, snapshot: LoadSnapshot, reads: Reads) -> Compared:
+        """Hold the snapshot's records against the producer's; none may be missing and none too many in any partition."""
+        self._settle()
+        every = [self._one(p, snapshot.sample_ts - p.age_s, reads) for p in snapshot.loads]
+        return Compared(*map(sum, zip(*((c.fewest, c.most, c.records, c.bytes) for c in every), strict=True)))
+
+    def agrees(self, snapshot: LoadSnapshot, reads: Reads, *, estimated: float = 0.0) -> Compared:
+        """Hold records and bytes against the producer's; ``estimated`` allows for bytes that were not measured, as a ratio."""
+        found = self.compared(snapshot, reads)
+        assert found.bytes >= found.fewest * self._size * (1 - estimated), found
+        assert found.bytes <= found.most * (self._size + OVERHEAD) * (1 + estimated), found
+        return found
+
+    def _one(self, load: PartitionLoad, ts: float, reads: Reads) -> Compared:
+        now, then = (reads.at(load.partition, t) for t in (ts, ts - load.window_s))
+        assert load.bytes_per_s is not None
+        assert load.records_per_s is not None
+        arrived = self.arrived[load.partition.partition]
+        fewest = sum(then.after <= a.appended and a.acked <= now.before for a in arrived)
+        most = sum(then.before <= a.acked and a.appended <= now.after for a in arrived)
+        records = load.records_per_s * load.window_s
+        assert abs(records - (now.end - then.end)) < _ROUNDING, (load, now, then)
+        assert fewest - _ROUNDING < records < most + _ROUNDING, (load, now, then, fewest, most)
+        return Compared(fewest, most, records, load.bytes_per_s * load.window_s)
+
+    def _settle(self) -> None:
+        """Wait until everything sent so far is acknowledged."""
+        sent, limit = self._sent, time.monotonic() + 60
+        while sum(map(len, self.arrived.values())) < sent:
+            assert time.monotonic() < limit
+            time.sleep(0.005)
 
     def _run(self) -> None:
-        began, sent, payload = time.monotonic(), 0, bytes(i % 251 for i in range(self._size))
+        began, payload = time.monotonic(), bytes(i % 251 for i in range(self._size))
         while not self._stop.wait(0.005):
-            while sent < (time.monotonic() - began) * self._per_s:
-                partition = sent % self._partitions
+            ran = time.monotonic() - began
+            wave = abs(ran % (2 * self._wave_s) - self._wave_s) - self._wave_s  # rises and falls by a second per second
+            while self._sent < (ran + wave / 2) * self._per_s:
+                partition = self._sent % len(self.arrived)
                 self._producer.produce(self._topic, payload, partition=partition, on_delivery=self._delivered)
-                sent += 1
+                self._sent += 1
             self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        acked = time.time()
         assert error is None
-        self.acked.append((time.time(), message.partition() or 0))
+        kind, ms = message.timestamp()
+        assert kind == TIMESTAMP_LOG_APPEND_TIME
+        self.arrived[message.partition() or 0].append(Arrived(message.offset() or 0, ms / 1000, acked))
+
+    def _stand_in_the_log(self) -> None:
+        """Read the topic: it holds what was acknowledged and nothing else, stamped as the producer was told."""
+        consumer = Consumer({**self._connection, "group.id": "nobody", "enable.partition.eof": True, "log_level": 0})
+        consumer.assign([KafkaPartition(self._topic, p, OFFSET_BEGINNING) for p in self.arrived])
+        found: dict[int, dict[int, float]] = {p: {} for p in self.arrived}
+        ended: set[int] = set()
+        while len(ended) < len(self.arrived):
+            message = consumer.poll(30)
+            assert message is not None
+            number, offset = message.partition() or 0, message.offset() or 0
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(number)
+                continue
+            found[number][offset] = message.timestamp()[1] / 1000
+        for number, log in found.items():
+            low, high = consumer.get_watermark_offsets(KafkaPartition(self._topic, number), timeout=30)
+            told = {a.offset: a.appended for a in self.arrived[number]}
+            assert sorted(told) == list(range(high)), "every offset was acknowledged"
+            assert len(told) == len(self.arrived[number]), "and once"
+            assert log == {o: t for o, t in told.items() if o >= low}  # the beginning may be deleted
+        consumer.close()

@@ -13,7 +13,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.model import LoadSnapshot
 from autoscaler.settings import Settings
 from autoscaler.streaming import query
-from tests.kafka.measuring import Load
+from tests.kafka.measuring import Load, Read, Reads
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -30,12 +30,17 @@ def settings(broker: Broker, place: Path, groups: Mapping[str, tuple[str, ...]],
 
 
 class Watched:
-    """Collects what the query tells, until what is wanted has been told."""
+    """Collects what the query tells, until what is wanted has been told; ``reads`` may be shared with an earlier query's."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads: Reads | None = None) -> None:
         self.batches: list[Batch] = []
+        self.reads = reads or Reads()
 
     def __call__(self, number: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        for snapshot in snapshots.values():
+            for p in (p for p in snapshot.loads if p.error is None and p.log_end is not None):
+                ts, took = snapshot.sample_ts - p.age_s, measured["read_s"]
+                self.reads.add(p.partition, Read(ts, ts - took, ts + took, p.log_end or 0))
         self.batches.append((number, snapshots, measured))
 
     def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 120.0) -> Mapping[str, LoadSnapshot]:
@@ -50,8 +55,8 @@ class Watched:
 
 
 @contextmanager
-def running(spark: SparkSession, given: Settings) -> Iterator[Watched]:
-    watched = Watched()
+def running(spark: SparkSession, given: Settings, reads: Reads | None = None) -> Iterator[Watched]:
+    watched = Watched(reads)
     stream = query.start(spark, given, watched)
     try:
         yield watched
@@ -61,24 +66,28 @@ def running(spark: SparkSession, given: Settings) -> Iterator[Watched]:
 
 
 def test_rates_and_state_that_outlives_the_query(
-    spark: SparkSession, broker: Broker, topic: str, group: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, make_topic: Callable[..., str], group: str, tmp_path: Path
 ) -> None:
+    topic = make_topic(partitions=4, message_timestamp_type="LogAppendTime")
     given = settings(broker, tmp_path, {group: (topic,)})
-    with Load(broker.connection(), topic, per_s=100, size=10_000, partitions=4) as load:
+    with Load(broker.connection(), topic, per_s=200, size=10_000, partitions=4) as load:
         with running(spark, given) as watched:
             before = watched.until(lambda s: s[group].known and all(p.window_s >= 5 for p in s[group].loads))[group]
-            measured = sum((p.records_per_s or 0.0) * p.window_s for p in before.loads)
-            assert measured == pytest.approx(load.behind(before), rel=0.03)
+            load.agrees(before, watched.reads)
             assert [p.partition.partition for p in before.loads] == [0, 1, 2, 3]
             numbers = [number for number, _, _ in watched.batches]
             assert numbers == sorted(set(numbers))
             assert {"collect_s", "read_s", "window_s", "snapshot_s"} <= set(watched.batches[-1][2])
-        with running(spark, given) as watched:
-            first = watched.until(lambda _: True)[group]
+        with running(spark, given, watched.reads) as again:
+            first = again.until(lambda _: True)[group]
             assert all((p.bytes_per_s or 0.0) > 0 for p in first.loads), "the window is still there in the first batch"
-            after = watched.until(lambda s: s[group].known)[group]
-            measured = sum((p.records_per_s or 0.0) * p.window_s for p in after.loads)
-            assert measured == pytest.approx(load.behind(after), rel=0.05)
+            load.agrees(again.until(lambda s: s[group].known)[group], again.reads, estimated=0.01)
+
+            def sharp(found: Mapping[str, LoadSnapshot]) -> bool:
+                known = found[group].known and all(5 <= p.window_s < 6 for p in found[group].loads)
+                return known and load.agrees(found[group], again.reads, estimated=0.01).sharp
+
+            again.until(sharp)
     with pytest.raises(SettingsError, match=r"measure\.buckets was 1 and is 3"):
         query.start(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), Watched())
 
