@@ -27,7 +27,8 @@ from autoscaler.errors import PermanentError
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
-USERS = {"admin": "admin-secret", "limited": "limited-secret"}  # of a cluster with an authorizer; worth nothing elsewhere
+# Of a cluster with an authorizer; worth nothing elsewhere.
+USERS = {name: f"{name}-secret" for name in ("admin", "limited", "job", "worker")}
 
 _HOST = "127.0.0.1"
 # Below the range from which systems take the ports of outgoing connections (Linux 32768+, macOS 49152+): while a broker is
