@@ -8,37 +8,24 @@ import signal
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 from autoscaler.handover.records import Incarnation
 from autoscaler.worker.clock import lease_clock
 from autoscaler.worker.control_log import LogPlace, find_place
+from autoscaler.worker.fetching import fetching
 from autoscaler.worker.intake import Batch, Intake
 from autoscaler.worker.loop import Loop
-from autoscaler.worker.settings import Connection, worker_settings
+from autoscaler.worker.settings import Connection, Setting, worker_settings
 
 _log = logging.getLogger(__name__)
 
 _COMMIT_MS = 6000
-_LEAST_AHEAD = 32_768
-
-
-def _ahead(batch_size_bytes: int) -> dict[str, str | int | float | bool]:
-    """Return settings that fetch one batch ahead, and one more while that is being fetched.
-
-    A client has one queue for all its partitions: what lies in it is worked off before the first record of a partition that has
-    just arrived, which with the client's own settings (64 MB, and up to a second until it fetches again) takes seconds.
-    """
-    ahead = max(_LEAST_AHEAD, batch_size_bytes)
-    return {
-        "queued.max.messages.kbytes": ahead // 1024,
-        "message.max.bytes": ahead,  # the least that fetch.max.bytes can be; a larger batch of records comes nevertheless
-        "max.partition.fetch.bytes": max(_LEAST_AHEAD // 2, ahead // 4),
-        "fetch.queue.backoff.ms": 2,
-    }
+_LOOK_S = 5.0
 
 
 class ManagedConsumer:
@@ -84,30 +71,10 @@ class ManagedConsumer:
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
-        config: dict[str, str | int | float | bool] = {
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 100,
-            "fetch.min.bytes": 1,
-            "fetch.error.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 1000,
-            **_ahead(self._settings.batch_size_bytes),
-            **self._settings.connection,
-            "group.id": self._settings.group,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "log_level": 0,
-        }
         # Commits and reads offsets only: a client serves one call at a time. A commit has no timeout of its own; it must not hold
         # up the end of a lapsed incarnation, for which others wait.
-        self._offsets = Consumer({**config, "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
-        self._intake = Intake(
-            Consumer(config),
-            self._now,
-            batch_size_bytes=self._settings.batch_size_bytes,
-            wait_time_s=self._settings.wait_time_s,
-            idle_s=self._settings.commit_interval_s,
-        )
+        self._offsets = Consumer({**self._client(), "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
+        self._intake: Intake | None = None
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -132,7 +99,7 @@ class ManagedConsumer:
         """Count the previous batch as processed and return the next, waiting as long as it takes."""
         while True:
             loop = self._loop
-            if loop is not None and self._intake.finish(processed=self._valid(loop)):
+            if loop is not None and loop.intake.finish(processed=self._valid(loop)):
                 loop.batch_ended()
             if self._stopped.is_set() or self._closed:
                 self.close()
@@ -141,7 +108,7 @@ class ManagedConsumer:
                 self._join()
             elif loop.lapsed:
                 self._rejoin(loop)
-            elif (batch := self._intake.fetch(loop.lease)) is not None:
+            elif (batch := loop.intake.fetch(loop.lease)) is not None:
                 return batch
 
     def stop(self) -> None:
@@ -150,7 +117,7 @@ class ManagedConsumer:
 
     def keep_alive(self) -> None:
         """Say that a long batch is expected to be long: it counts from now on."""
-        if self._intake.busy_since is not None:
+        if self._intake is not None and self._intake.busy_since is not None:
             self._intake.busy_since = self._now()
 
     def close(self) -> None:
@@ -159,13 +126,14 @@ class ManagedConsumer:
             return
         self._closed = True
         if (loop := self._loop) is not None:
-            self._intake.finish(processed=False)
+            loop.intake.finish(processed=False)
             loop.batch_ended()
             loop.leave()
             if loop.lapsed:
                 loop.end_lapsed()
             loop.close()
-        self._intake.consumer.close()
+        if self._intake is not None:
+            self._intake.consumer.close()
         self._offsets.close()
         if self._handle_sigterm and callable(self._previous_handler):
             signal.signal(signal.SIGTERM, self._previous_handler)
@@ -181,9 +149,38 @@ class ManagedConsumer:
             self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
         if self._place is not None:
             me = Incarnation(self._settings.name, uuid.uuid4().hex)
+            self._intake = self._intake or self._new_intake()
             self._loop = Loop(self._settings, self._place, me, self._intake, self._offsets, self._now)
             self._loop.start()
             _log.info("joining group %s as %s/%s", self._settings.group, me.name, me.uuid)
+
+    def _client(self, **fetching: Setting) -> dict[str, Setting]:
+        """Return a client's configuration; what the application has set itself wins over how to fetch."""
+        return {
+            "isolation.level": "read_committed",
+            "fetch.error.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 1000,
+            **fetching,
+            **self._settings.connection,
+            "group.id": self._settings.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+
+    def _new_intake(self) -> Intake:
+        partitions = 0
+        with suppress(KafkaException):  # then the client's own first fetch finds out what is wrong
+            for topic in self._settings.topics:
+                partitions += len(self._offsets.list_topics(topic, _LOOK_S).topics[topic].partitions)
+        return Intake(
+            Consumer(self._client(**fetching(self._settings.batch_size_bytes, partitions))),
+            self._now,
+            batch_size_bytes=self._settings.batch_size_bytes,
+            wait_time_s=self._settings.wait_time_s,
+            idle_s=self._settings.commit_interval_s,
+        )
 
     def _rejoin(self, lapsed: Loop) -> None:
         """Join anew after a lapse: the application has returned everything, so the old incarnation can be said to have left."""
@@ -191,7 +188,7 @@ class ManagedConsumer:
         if self._place is not None:
             lapsed.end_lapsed(self._place)
             lapsed.close()
-            self._intake.reset()
+            lapsed.intake.reset()
             self._loop = None
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:

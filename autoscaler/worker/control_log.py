@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,7 @@ class ControlLog:
                 "log_level": 0,
             }
         )
-        self._consumer.assign([TopicPartition(CONTROL_TOPIC, place.control_partition, OFFSET_BEGINNING)])
+        self._partition = place.control_partition
         self._thread = threading.Thread(target=self._run, name="autoscaler-control-log", daemon=True)
 
     def start(self) -> None:
@@ -120,6 +121,9 @@ class ControlLog:
         self._consumer.close()
 
     def _run(self) -> None:
+        with suppress(KafkaException):
+            self._consumer.list_topics(CONTROL_TOPIC, _ASK_S)  # or the first fetch waits half a second for a refresh of its own
+        self._consumer.assign([TopicPartition(CONTROL_TOPIC, self._partition, OFFSET_BEGINNING)])
         while not self._closed.is_set():
             self._look_at_id()
             first = self._consumer.poll(_POLL_S)

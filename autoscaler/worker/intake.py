@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
 from autoscaler.handover.worker_state import Totals
@@ -353,18 +353,10 @@ class Intake:
     def warm_up(self, topics: Iterable[str], timeout_s: float) -> None:
         """Learn leaders and open connections before the first take, which would otherwise cost about a second."""
         with self._client() as client:
-            found = [
-                TopicPartition(topic, p, OFFSET_END)
-                for topic in topics
-                for p in client.list_topics(topic, timeout_s).topics[topic].partitions
-            ]
-            if not found:
-                return
-            client.assign(found)
-            client.pause(found)
-            client.consume(1, 0.3)
-            client.resume(found)  # a pause would survive unassign and keep the partition silent at its next take
-            client.unassign()
+            for topic in topics:
+                partitions = client.list_topics(topic, timeout_s).topics[topic].partitions
+                for number in {p.leader: n for n, p in partitions.items() if p.leader >= 0}.values():
+                    client.get_watermark_offsets(TopicPartition(topic, number), timeout_s, cached=False)
 
 
 def _report(error: KafkaError, run: Run) -> None:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -38,6 +39,7 @@ class Loop:
     Attributes:
         me: The incarnation.
         lease: Until when it may act; the application's thread reads it between records.
+        intake: The data client and what it has brought.
     """
 
     def __init__(  # noqa: PLR0917  (what one incarnation is made of)
@@ -47,7 +49,7 @@ class Loop:
         self.lease = Lease()
         self._settings = settings
         self._place = place
-        self._intake = intake
+        self.intake = intake
         self._offsets = offsets
         self._now = now
         self._state = machine.WorkerState(
@@ -85,7 +87,7 @@ class Loop:
             settings.group,
             place,
             take=self._take,
-            caught_up=lambda: self._got_ready(self._caught_up),
+            caught_up=lambda: self._got_ready(self._caught_up, "the control log is read"),
             replaced=lambda: self._step(machine.LogReplaced()),
         )
         self._threads = [
@@ -108,7 +110,7 @@ class Loop:
 
     def tick(self) -> None:
         """Let the machine look at the time now."""
-        self._step(machine.Elapsed(totals=self._intake.figures.totals(), busy_since=self._intake.busy_since))
+        self._step(machine.Elapsed(totals=self.intake.figures.totals(), busy_since=self.intake.busy_since))
 
     def batch_ended(self) -> None:
         """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
@@ -202,9 +204,10 @@ class Loop:
                 _log.debug("plan %d: read: ", entry.epoch.number)
         self._step(machine.LogRead(records=entries))
 
-    def _got_ready(self, what: threading.Event) -> None:
+    def _got_ready(self, what: threading.Event, name: str) -> None:
         if not what.is_set():
             what.set()
+            _log.debug("joining: %s", name)
             if self._caught_up.is_set() and self._warm.is_set():
                 self._step(machine.Ready())
 
@@ -216,8 +219,10 @@ class Loop:
             self.tick()
 
     def _execute(self) -> None:
-        self._guarded(lambda: self._intake.warm_up(self._settings.topics, 5.0))
-        self._got_ready(self._warm)
+        self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))
+        for topic in self._settings.topics[:1]:  # finds the coordinator
+            self._guarded(partial(self._offsets.committed, [TopicPartition(topic, 0)], 5.0))
+        self._got_ready(self._warm, "warm")
         commit_at = 0.0
         while not self._closed.is_set():
             asked = [a for work in self._queued() for a in self._do(work)]
@@ -225,7 +230,7 @@ class Loop:
             if asked:
                 self._read_offsets(tuple(asked))
             self._fetch_pending()
-            self._guarded(self._intake.let_go)
+            self._guarded(self.intake.let_go)
             if (now := self._now()) >= commit_at:
                 commit_at = now + self._settings.commit_interval_s
                 self._commit(self._runs.values())
@@ -241,14 +246,14 @@ class Loop:
         """Do it, except for reading offsets: return those that are asked for."""
         match work:
             case machine.StopFetching(tps=tps):
-                self._intake.stop([self._runs[tp] for tp in tps if tp in self._runs])
+                self.intake.stop([self._runs[tp] for tp in tps if tp in self._runs])
             case machine.ReadOffsets(asked=asked):
                 return asked
             case machine.Start(takings=takings):
                 self._start(takings)
             case machine.Lapse():
-                self._intake.stop(list(self._runs.values()))
-                self._guarded(self._intake.let_go)
+                self.intake.stop(list(self._runs.values()))
+                self._guarded(self.intake.let_go)
                 self._runs.clear()
                 self._idle.set()
             case None:
@@ -347,6 +352,6 @@ class Loop:
     def _fetch_pending(self) -> None:
         """Fetch what was taken; a first owner's start is committed before its first batch (rule 5)."""
         runs = self._pending = [r for r in self._pending if not r.stopping]
-        if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self._intake.start(runs)):
+        if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
             self._note("fetching", (r.tp for r in runs))
             self._pending = []

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from autoscaler.errors import SettingsError
 from autoscaler.references import resolve_secrets
 
-Connection = Mapping[str, str | int | float | bool]
+Setting = str | int | float | bool
+Connection = Mapping[str, Setting]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ which a record lay there and nobody had it. ``python -m tests.bench.handover``.
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -229,6 +230,7 @@ def _ms(values: list[float]) -> str:
 
 def main() -> None:
     """Measure and print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # end the consumers too
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=32)
     parser.add_argument("--workers", type=int, default=4)

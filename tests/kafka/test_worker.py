@@ -77,7 +77,8 @@ class Publisher:
         self.reader.assign([TopicPartition(CONTROL_TOPIC, where, 0), TopicPartition(HEARTBEAT_TOPIC, where, 0)])
 
     def _topics(self) -> None:
-        kinds = {CONTROL_TOPIC: {"cleanup.policy": "compact"}, HEARTBEAT_TOPIC: {"retention.ms": "600000"}}
+        stamped = {"message.timestamp.type": "LogAppendTime"}
+        kinds = {CONTROL_TOPIC: {"cleanup.policy": "compact", **stamped}, HEARTBEAT_TOPIC: {"retention.ms": "600000", **stamped}}
         for name, config in kinds.items():
             try:
                 self.admin.create_topics([NewTopic(name, 4, 1, config=config)])[name].result()
@@ -296,6 +297,22 @@ def test_offsets_name_the_topic_the_epoch_and_the_incarnation(
     control.plan({0: a})
     committed = until("the offset is committed", lambda: control.committed_at(0, 10))
     assert json.loads(committed.metadata or "") == [control.topic_id, 1, a.uuid]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def test_records_larger_than_what_is_fetched_ahead_come_nevertheless(
+    control: Publisher, workers: Workers, topic: str, broker: Broker, codec: str
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.codec": codec, "linger.ms": 50})
+    for number in range(3):
+        producer.produce(topic, bytes([number]) * 900_000, partition=0)
+    for number in range(2000):
+        producer.produce(topic, number.to_bytes(4, "big") * 25, partition=1)  # batches of 200 KB, a few KB when compressed
+    producer.flush()
+    workers.environment["CONSUMER_BYTES_PER_S"] = "100_000_000"
+    workers.start("w-0")
+    control.plan(dict.fromkeys(range(2), control.incarnation("w-0")))
+    all_processed(workers, {0: 3, 1: 2000})
 
 
 def test_a_worker_told_to_end_commits_releases_and_leaves(
