@@ -4,7 +4,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips lets pass
 
 MakeTopic = Callable[..., str]
+Report = pytest.TestReport | pytest.CollectReport
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,32 +38,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and item.config.getoption("--no-skips"):  # type: ignore[attr-defined]
-        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)  # type: ignore[attr-defined]
-        if not reason.removeprefix("Skipped: ").startswith(OPTIONAL):
-            report.outcome = "failed"  # type: ignore[attr-defined]
-            report.longrepr = f"skipped although nothing may be: {reason}"  # type: ignore[attr-defined]
-    return report
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Report, Report]:
+    return _unskipped((yield), item.config)
 
 
-def pytest_collectreport(report: pytest.CollectReport) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Report, Report]:
     """A whole module that skips itself counts like its tests."""
-    config = _CONFIG[0] if _CONFIG else None
-    if config is None or not report.skipped or not config.getoption("--no-skips"):
-        return
-    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
-    if not reason.removeprefix("Skipped: ").startswith(OPTIONAL):
-        report.outcome = "failed"
-        report.longrepr = f"skipped although nothing may be: {reason}"
+    return _unskipped((yield), collector.config)
 
 
-_CONFIG: list[pytest.Config] = []
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    _CONFIG[:] = [config]
+def _unskipped(report: Report, config: pytest.Config) -> Report:
+    """Let a report of a skip fail, if nothing may be skipped."""
+    if report.skipped and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not reason.removeprefix("Skipped: ").startswith(OPTIONAL):
+            report.outcome = "failed"
+            report.longrepr = f"skipped although nothing may be: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")
