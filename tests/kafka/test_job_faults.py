@@ -14,12 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
 from autoscaler.embedded.check.__main__ import check
 from autoscaler.embedded.check.run import Run
+from autoscaler.handover.codec import decode, partition_for
+from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Plan, Released, Tp
 from autoscaler.settings import load
 from tests.conftest import create_topic
 
@@ -121,6 +124,9 @@ class Shop:
             pool.close()
 
     def close(self) -> None:
+        for worker in self.workers().values():
+            with contextlib.suppress(psutil.Error):
+                worker.resume()
         for child in self.children:
             if child.poll() is None:
                 child.terminate()
@@ -130,6 +136,25 @@ class Shop:
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
         self.end_workers()
+
+
+def awaited(broker: Broker) -> set[tuple[Tp, Incarnation]]:
+    """Return which releases the latest plan waits for that have not been written."""
+    reader = Consumer(
+        {**broker.connection(), "group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": True}
+    )
+    partitions = reader.list_topics(CONTROL_TOPIC, timeout=30).topics[CONTROL_TOPIC].partitions
+    reader.assign([TopicPartition(CONTROL_TOPIC, partition_for(GROUP, len(partitions)), OFFSET_BEGINNING)])
+    waits: set[tuple[Tp, Incarnation, int]] = set()
+    released: dict[tuple[Tp, Incarnation], int] = {}
+    while (message := reader.poll(30)) is not None and message.error() is None:
+        match decode(message.key(), message.value()).record:
+            case Plan() as plan if plan.group == GROUP:
+                waits = {(tp, w.worker, w.epoch) for tp, ws in plan.waits.items() for w in ws}
+            case Released() as r if r.group == GROUP:
+                released[r.tp, r.worker] = r.epoch
+    reader.close()
+    return {(tp, worker) for tp, worker, epoch in waits if released.get((tp, worker), -1) < epoch}
 
 
 @pytest.fixture
@@ -168,9 +193,15 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
     shop.settles("a group that works after the outage", time.time(), 180)
 
     at = time.time()
+    frozen = list(shop.workers().values())
+    for worker in frozen:
+        worker.suspend()  # nobody gives up a partition before the job is gone
     burst = shop.produce("burst", 500_000)
     shop.wait("moving partitions", lambda: any("move" in str(c["actions"]) for c in shop.cycles(at)))
     shop.kill_job(supervisor)
+    assert awaited(shop.broker), "it was killed in the middle of a handover"
+    for worker in frozen:
+        worker.resume()
     shop.settles("a restarted job that carries on", time.time() + 1, 120)
     assert supervisor.poll() is None
 
