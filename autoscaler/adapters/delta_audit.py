@@ -23,9 +23,9 @@ from autoscaler.adapters.delta.buffer import Buffer
 from autoscaler.adapters.delta.flusher import Flusher, Key
 from autoscaler.adapters.delta.journal import Journal, recovered
 from autoscaler.adapters.delta.log import check_tables
-from autoscaler.adapters.delta.rows import Cycle, day
-from autoscaler.adapters.delta.tables import TABLES, ddl
-from autoscaler.adapters.delta.views import VIEWS
+from autoscaler.adapters.delta.rows import Cycle, day, measured_of
+from autoscaler.adapters.delta.tables import MEASURED, TABLES, ddl, sql_type
+from autoscaler.adapters.delta.views import UNPACK, VIEWS
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import Decision, HandoverDone, LoadSnapshot, TopicPartition
 from autoscaler.ports import ActionOutcome, Clock
@@ -213,12 +213,15 @@ class SparkTables:
 def register_views(spark: SparkSession, root: Path) -> None:
     """Make temporary views of the tables below ``root`` and of the questions that ``docs/audit.md`` explains.
 
+    Where Spark's Python workers cannot import this package, all but ``partition_loads`` can be asked.
+
     Raises:
         TransientError: A table is not there (yet) or cannot be read.
     """
     try:
         for name in TABLES:
             spark.read.format("delta").load(str(root / name)).createOrReplaceTempView(name)
+        spark.udf.register(UNPACK, measured_of, f"ARRAY<{sql_type(MEASURED)}>")
         for name, sql in VIEWS.items():
             spark.sql(sql).createOrReplaceTempView(name)
     except (PySparkException, Py4JError) as e:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.handover.expiry import margin_s
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, kafka_id
 from autoscaler.kept import kept
 
 _T = TypeVar("_T")
@@ -168,7 +168,7 @@ def facts_of(name: str, future: "concurrent.futures.Future[Any]", *, timeout_s: 
             if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
-    return TopicFacts(topic_id=str(found.topic_id), partitions=len(found.partitions))
+    return TopicFacts(topic_id=kafka_id(str(found.topic_id)), partitions=len(found.partitions))
 
 
 def ensure_control_topics(

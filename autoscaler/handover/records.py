@@ -12,6 +12,11 @@ CONTROL_TOPIC = "__autoscaler_control"
 HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
 
 
+def kafka_id(text: str) -> str:
+    """Return a topic's id as Kafka's own tools print it; a client may spell the same 16 bytes with other letters of base64."""
+    return text.rstrip("=").replace("+", "-").replace("/", "_")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Incarnation:
     """One life of a worker: the name is stable where the platform gives one, the uuid is new at every start and rejoin."""

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.handover.codec import Key, decode, partition_for
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released, kafka_id
 from autoscaler.kept import kept
 from autoscaler.worker.settings import Connection
 
@@ -46,7 +46,7 @@ def find_place(connection: Connection, group: str, stopped: threading.Event) -> 
             found = admin.describe_topics(TopicCollection([CONTROL_TOPIC, HEARTBEAT_TOPIC]), request_timeout=_ASK_S)
             control, heartbeats = found[CONTROL_TOPIC].result(), found[HEARTBEAT_TOPIC].result()
             return LogPlace(
-                control_id=str(control.topic_id),
+                control_id=kafka_id(str(control.topic_id)),
                 control_partition=partition_for(group, len(control.partitions)),
                 heartbeat_partition=partition_for(group, len(heartbeats.partitions)),
             )
@@ -147,7 +147,7 @@ class ControlLog:
                 self._asked = self._admin.describe_topics(TopicCollection([CONTROL_TOPIC]), request_timeout=_ASK_S)[CONTROL_TOPIC]
         elif self._asked.done():
             answer, self._asked = self._asked, None
-            if answer.exception() is None and str(answer.result().topic_id) != self._control_id:
+            if answer.exception() is None and kafka_id(str(answer.result().topic_id)) != self._control_id:
                 self._replaced()
 
     def _note(self, error: KafkaError | None) -> None:

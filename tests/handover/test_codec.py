@@ -1,6 +1,8 @@
 """Every record survives its bytes, and no bytes hurt the reader."""
 
+import base64
 import json
+import uuid
 
 import pytest
 from hypothesis import given
@@ -22,7 +24,9 @@ from autoscaler.handover.records import (
     Tick,
     Tp,
     Wait,
+    kafka_id,
 )
+from autoscaler.streaming.discovery import topic_id
 
 NAMES = st.text(min_size=1, max_size=12)
 INTS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -158,3 +162,10 @@ def test_a_plan_of_two_thousand_partitions_stays_below_100_kilobytes() -> None:
 def test_a_group_lives_in_the_same_partition_in_every_process_and_groups_spread() -> None:
     assert [partition_for(g, 8) for g in ("orders", "payments", "")] == [4, 0, 4]
     assert {partition_for(f"group-{i}", 8) for i in range(200)} == set(range(8))
+
+
+def test_an_id_is_spelled_as_kafka_prints_it_whoever_read_it() -> None:
+    raw = uuid.UUID(int=(0xFB << 120) | (0xFF << 112) | 3)
+    plain, printed = base64.b64encode(raw.bytes).decode(), base64.urlsafe_b64encode(raw.bytes).decode().rstrip("=")
+    assert plain.rstrip("=") != printed
+    assert kafka_id(plain) == kafka_id(printed) == printed == topic_id(raw)

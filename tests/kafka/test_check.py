@@ -435,6 +435,14 @@ def test_a_kill_may_lose_nothing_else(last: int, gone: int, made: Made, tmp_path
     assert "cycles have their rows" in red(made.write(tmp_path / "run"))
 
 
+def test_a_kill_may_lose_the_loads_of_one_that_acted_and_was_recovered(made: Made, tmp_path: Path) -> None:
+    _killed(made, last=UP_AT + 1, gone=5)
+    (decision,) = made.rows("decisions", decision_id=f"g/{UP_AT}")
+    decision["recovered"] = True
+    found = findings(made.write(tmp_path / "run"))["cycles have their rows"]
+    assert (found.ok, found.numbers["lost_by_kill"]) == (True, 5), found.evidence
+
+
 def test_a_line_cut_off_by_a_kill_is_not_read(made: Made, tmp_path: Path) -> None:
     directory = made.write(tmp_path / "run")
     with (directory / "processed" / f"processed-{B}.log").open("a") as log:

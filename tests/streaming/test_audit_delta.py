@@ -197,6 +197,29 @@ def test_a_row_read_back_through_spark_gives_the_snapshot_that_was_decided_on(as
     assert rows.snapshot_of(row) == snapshot
 
 
+def test_a_partition_is_listed_second_by_second(ask: Ask) -> None:
+    found = ask(QUERIES["partition"])
+    assert [(r["at"], r["owner"], r["bytes_per_s"], r["known"]) for r in found] == [
+        (at(0.25), "0", 20.0, True),
+        (at(1.25), "0", 50.0, True),
+        (at(2.25), "0", 50.0, True),
+        (at(3.25), "1", 40.0, True),
+    ]
+
+
+def test_the_loads_of_partitions_are_what_deciding_again_reads(ask: Ask) -> None:
+    told = {r["decision_id"]: (rows.snapshot_of(r), rows.owners_of(r)) for r in ask("TABLE loads")}
+    found = ask("SELECT * FROM partition_loads")
+    assert len(found) == sum(len(snapshot.loads) for snapshot, _ in told.values()) > 20
+    for row in found:
+        snapshot, owners = told[row["decision_id"]]
+        (load,) = (x for x in snapshot.loads if (x.partition.topic, x.partition.partition) == (row["topic"], row["partition"]))
+        assert owners.get(load.partition) == row["owner"]
+        plain = {name: row[name] for name in ("bytes_per_s", "lag_records", "committed", "log_end", "window_s", "known", "error")}
+        assert plain == {name: getattr(load, name) for name in plain}
+        assert row["rate_source"] == load.rate_source.value
+
+
 def test_the_tables_refuse_changes_of_what_was_written(spark: "SparkSession", root: Path) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from autoscaler.adapters.cycle_log import described
 from autoscaler.adapters.delta import packed
-from autoscaler.adapters.delta.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS
+from autoscaler.adapters.delta.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS, MEASURED
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -171,6 +171,17 @@ def _common(cycle: Cycle) -> Row:
     }
 
 
+def measured_of(blob: bytes) -> list[Row]:
+    """Return the column ``measured`` of ``loads`` as one struct per partition, of the type ``tables.MEASURED``.
+
+    Raises:
+        ValueError: Another release packed it, in a version that this one does not read.
+    """
+    measured, owners = packed.unpack(blob)
+    read = {name: _reader(name) for name in (f.name for f in MEASURED) if name != "owner"}
+    return [{n: r(x) for n, r in read.items()} | {"owner": o} for x, o in zip(measured, owners, strict=True)]
+
+
 def _measured(cycle: Cycle) -> Row:
     unknown = [x for x in _of(cycle) if not x.known]
     return {
@@ -255,12 +266,16 @@ _READ: Mapping[str, Callable[[PartitionLoad], object]] = {
 }
 
 
+def _reader(field: str) -> Callable[[PartitionLoad], object]:
+    return _READ.get(field, attrgetter(field))
+
+
 def _nested(groups: Sequence[Sequence[PartitionLoad] | None], kind: pa.DataType) -> pa.Array:
     """Return a list column: one list of load structs per group, null for ``None``."""
     flat = [x for g in groups for x in g or ()]
     columns = []
     for field in kind:
-        read = _READ.get(field.name, attrgetter(field.name))
+        read = _reader(field.name)
         values = [read(x) for x in flat]
         columns.append(pa.array(values, field.type))
     offsets = [0]

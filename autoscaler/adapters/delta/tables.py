@@ -41,6 +41,17 @@ LOAD = _struct(
     topic=pa.string(), partition=pa.int32(), bytes_per_s=pa.float64(), records_per_s=pa.float64(), lag_records=pa.int64(),
     lag_bytes=pa.float64(), lag_s=pa.float64(), known=pa.bool_(), age_s=pa.float64(), rate_source=pa.string(), error=pa.string(),
 )  # fmt: skip
+MEASURED = pa.struct(
+    [
+        *LOAD,
+        pa.field("topic_id", pa.string()),
+        pa.field("committed", pa.int64()),
+        pa.field("log_start", pa.int64()),
+        pa.field("log_end", pa.int64()),
+        pa.field("window_s", pa.float64()),
+        pa.field("owner", pa.string()),
+    ]
+)
 MEMBER = _struct(member=pa.string(), partitions=pa.list_(pa.string()), bytes_per_s=pa.float64())
 STEP = _struct(kind=pa.string(), topic=pa.string(), partition=pa.int32(), source=pa.int32(), target=pa.int32(), what=pa.string())
 
@@ -107,12 +118,22 @@ _SQL = {"integer": "INT", "long": "BIGINT"}
 
 def ddl(table: Table, path: str) -> str:
     """Return the statement that makes an empty table at ``path`` unless there is one."""
-    columns = ", ".join(f"`{f.name}` {_sql(f.type)}" for f in table.schema)
+    columns = ", ".join(f"`{f.name}` {sql_type(f.type)}" for f in table.schema)
     properties = ", ".join(f"'{k}' = '{v}'" for k, v in _PROPERTIES.items())
     return (
         f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns}) USING delta PARTITIONED BY (`date`) "
         f"COMMENT '{table.about}' TBLPROPERTIES ({properties})"
     )
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return an Arrow type as Spark SQL writes it."""
+    if pa.types.is_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'`{f.name}`: {sql_type(f.type)}' for f in kind)}>"
+    name = _NAMES[kind]
+    return _SQL.get(name, name.upper())
 
 
 def differences(table: Table, found: Mapping[str, object], partitioned: list[str]) -> list[str]:
@@ -143,15 +164,6 @@ def json_type(kind: pa.DataType) -> object:
         fields = [{"name": f.name, "type": json_type(f.type), "nullable": True, "metadata": {}} for f in kind]
         return {"type": "struct", "fields": fields}
     return _NAMES[kind]
-
-
-def _sql(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"ARRAY<{_sql(kind.value_type)}>"
-    if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'`{f.name}`: {_sql(f.type)}' for f in kind)}>"
-    name = _NAMES[kind]
-    return _SQL.get(name, name.upper())
 
 
 def _bare(kind: object) -> object:

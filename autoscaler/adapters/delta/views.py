@@ -64,4 +64,12 @@ SELECT `group`, min(at) AS at, max(at) AS until, bool_or(acted) AS acted, min_by
 FROM spells GROUP BY `group`, spell
 """
 
-VIEWS: Mapping[str, str] = {"why": WHY, "moves": MOVES, "undecided": UNDECIDED, "history": HISTORY}
+UNPACK = "measured_of"  # a function that the session must have: the column ``measured`` as an array of ``tables.MEASURED``
+PARTITION_LOADS = f"""
+SELECT l.decision_id, l.`group`, l.at, l.sample_ts, m.*
+FROM loads AS l LATERAL VIEW explode({UNPACK}(l.measured)) AS m
+"""  # noqa: S608  our own name
+
+VIEWS: Mapping[str, str] = {
+    "why": WHY, "moves": MOVES, "undecided": UNDECIDED, "history": HISTORY, "partition_loads": PARTITION_LOADS,
+}  # fmt: skip

@@ -105,7 +105,7 @@ def _last_appended(e: Evidence, partition: int) -> float:
 
 
 def cycles_recorded(e: Evidence) -> Finding:
-    """Every cycle that the job wrote a line about has its row, once; a kill may lose the last ones that did nothing."""
+    """Every cycle that the job wrote a line about has its row, once; a kill may lose the last ones."""
     written = sorted(_micros(c.at) for c in e.cycles)
     missing = [x for x in e.lines if not _is_there(written, _micros(x.at))]
     lost = _lost_by_a_kill(e, missing)
@@ -122,15 +122,17 @@ def cycles_recorded(e: Evidence) -> Finding:
 def _lost_by_a_kill(e: Evidence, missing: Sequence[CycleLine]) -> set[CycleLine]:
     """Return the cycles without a row that waited to be written when the job was killed.
 
-    They are the last ones before a pause in which the job was started again, within the time that rows may wait, and did nothing.
+    They are the last ones before a pause in which the job was started again, within the time that rows may wait; what acted among
+    them is in the decisions, recovered by the next start.
     """
     gone, lost = set(missing), set[CycleLine]()
+    recovered = sorted(_micros(d.at) for d in e.decisions if d.recovered)
     for last, first in pairwise(e.lines):
         if first.at - last.at > _DOWN_S:
             tail = [x for x in e.lines if last.at - e.run.flush_s - _WRITING_S <= x.at <= last.at]
             run = [list(g) for there, g in groupby(tail, key=gone.__contains__) if there]
             if run and run[-1][-1] == last:
-                lost |= {x for x in run[-1] if not x.acts}
+                lost |= {x for x in run[-1] if not x.acts or _is_there(recovered, _micros(x.at))}
     return lost
 
 
