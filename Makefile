@@ -43,7 +43,7 @@ check: install ## style, types and layers
 
 # Two processes, a file's tests in one of them: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
 test: jars ## every test that takes less than a minute, real broker and Spark included
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
 bench: jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)

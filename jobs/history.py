@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autoscaler.adapters.delta_audit import register_views
+from autoscaler.adapters.delta_audit import register_views, small_session
 from autoscaler.embedded import jars
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.settings import load
@@ -26,39 +25,12 @@ from autoscaler.settings import load
 EXIT_FAILED = 1
 EXIT_SETTINGS = 78
 
-_SESSION = {
-    "spark.master": "local[2]",
-    "spark.driver.memory": "512m",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
 _HISTORY = "SELECT * FROM history ORDER BY at DESC, `group` LIMIT {limit}"
 _COST = """
 SELECT `group`, count(*) AS moves, count(pause_s) AS paused, percentile_approx(pause_s, 0.5, 10000) AS p50_s,
        percentile_approx(pause_s, 0.95, 10000) AS p95_s, max(pause_s) AS max_s
 FROM moves GROUP BY `group` ORDER BY `group`
 """
-
-
-def session() -> SparkSession:
-    """Return a small local session that reads Delta tables."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("history").config("spark.driver.extraClassPath", jars.class_path(jars.DELTA))
-    for key, value in _SESSION.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Table:
@@ -141,7 +113,7 @@ def show(root: Path, console: Console, *, sql: str | None, limit: int) -> None:
     """
     if not (root / "decisions" / "_delta_log").is_dir():
         raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
-    spark = session()
+    spark = small_session("history", jars.class_path(jars.DELTA))
     register_views(spark, root)
     if sql is not None:
         found = spark.sql(sql).limit(limit).toArrow()

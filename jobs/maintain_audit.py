@@ -38,7 +38,6 @@ def keep_in_order(root: Path, keep_days: int | None) -> None:
     there = [name for name in TABLES if (root / name / "_delta_log").is_dir()]
     if not there:
         raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = small_session("maintain_audit", jars.class_path(jars.DELTA))
     today = day(SystemClock().now())
     for name in there:

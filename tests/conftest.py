@@ -1,6 +1,7 @@
 """What every test may ask for: real brokers, topics on them, a Spark session; and the rule that nothing is skipped unseen."""
 
 import os
+import signal
 import sys
 import time
 import uuid
@@ -27,14 +28,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help=f"a skipped test fails, unless its reason begins with '{OPTIONAL}'")
 
 
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the processes that tests start: a shell's background job ignores it, and so would they."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by what a test asks for, so that nobody has to remember to."""
+    """Mark by what a test asks for, so that nobody has to remember to, and begin with the files that take long.
+
+    Files go to whoever is free: the many quick ones at the end keep both processes busy until the end.
+    """
     needs = {"spark": {"spark"}, "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"}}
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
         for mark, fixtures in needs.items():
             if names & fixtures:
                 item.add_marker(mark)
+    weight = {"spark": 2, "broker": 1}
+    heaviest: dict[Path, int] = {}
+    for item in items:
+        heaviest[item.path] = max(heaviest.get(item.path, 0), *(weight.get(m.name, 0) for m in item.iter_markers()), 0)
+    items.sort(key=lambda i: -heaviest[i.path])
 
 
 @pytest.hookimpl(wrapper=True)

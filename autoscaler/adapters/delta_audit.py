@@ -6,6 +6,8 @@ Must never block or fail a cycle.
 """
 
 import logging
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -54,6 +56,7 @@ _SMALL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # somebody waits for the first answer
 }
 _POOL = "audit"
 
@@ -275,6 +278,7 @@ def _delete_days(spark: SparkSession, table: str, *, before: date) -> None:
 
 def small_session(name: str, class_path: str) -> SparkSession:
     """Return a local session that works on Delta tables and takes little; ``class_path`` is where Delta's jars are."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).config("spark.driver.extraClassPath", class_path)
     for key, value in (_SMALL | _NEEDED | _SESSION).items():
         builder = builder.config(key, value)

@@ -276,7 +276,8 @@ class KafkaControl:
             return
         if silent_s > _REOPEN_S and log.failure is None:
             self.close()  # the cluster answers and this client does not recover: begin again with the next call
-        raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
+        why = log.refused or ": is the broker away?"
+        raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s{why}")
 
     # --- writing ---
 

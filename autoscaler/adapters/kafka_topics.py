@@ -29,7 +29,7 @@ _HEARTBEAT_RETENTION_S = 600.0  # at least; a lease above two minutes gets more
 _HEARTBEAT_LEASES = 4.0
 _RETRY_PAUSE_S = 0.05
 _SAID_EVERY_S = 10.0
-_DENIED = frozenset({
+DENIED = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -84,7 +84,7 @@ def translated(what: str) -> Iterator[None]:
     except KafkaException as e:
         error = e.args[0]
         name = error.name() if isinstance(error, KafkaError) else str(error)
-        if isinstance(error, KafkaError) and error.code() in _DENIED:
+        if isinstance(error, KafkaError) and error.code() in DENIED:
             todo = "give this user the permission, see docs/operations.md"
             raise SettingsError((f"cluster.connection: {what}: the cluster refuses ({name}); {todo}",)) from e
         raise TransientError(f"{what}: {name}") from e

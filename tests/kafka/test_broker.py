@@ -125,7 +125,7 @@ def test_only_the_admin_may_look_until_acls_say_more(secure_broker: Broker) -> N
     while topic not in limited.list_topics(timeout=10).topics:
         assert time.monotonic() < limit
         time.sleep(0.05)
-    assert _log_dirs(secure_broker, "admin") == ["guarded"]
+    assert topic in _log_dirs(secure_broker, "admin")
     assert _log_dirs(secure_broker, "limited") == []
 
 

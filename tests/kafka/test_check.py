@@ -431,14 +431,12 @@ def test_a_kill_may_lose_the_cycles_that_waited_and_did_nothing(made: Made, tmp_
 def test_a_kill_may_lose_nothing_else(last: int, gone: int, made: Made, tmp_path: Path) -> None:
     _killed(made, last, gone)
     if last == UP_AT + 1:
-        made.cycles[UP_AT]["actions"] = ["move"]
+        made.drop("decisions", decision_id=f"g/{UP_AT}")
     assert "cycles have their rows" in red(made.write(tmp_path / "run"))
 
 
-def test_a_kill_may_lose_the_loads_of_one_that_acted_and_was_recovered(made: Made, tmp_path: Path) -> None:
+def test_a_kill_may_lose_the_loads_of_one_whose_decision_is_there(made: Made, tmp_path: Path) -> None:
     _killed(made, last=UP_AT + 1, gone=5)
-    (decision,) = made.rows("decisions", decision_id=f"g/{UP_AT}")
-    decision["recovered"] = True
     found = findings(made.write(tmp_path / "run"))["cycles have their rows"]
     assert (found.ok, found.numbers["lost_by_kill"]) == (True, 5), found.evidence
 

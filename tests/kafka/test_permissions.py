@@ -145,6 +145,29 @@ def test_without_one_of_them_the_controller_cannot_act(
         assert time.monotonic() < deadline, "it can do without"
 
 
+@pytest.mark.parametrize(
+    ("what", "named", "log"),
+    [(READ, "read", HEARTBEAT_TOPIC), (WRITE, "write to", HEARTBEAT_TOPIC), (READ, "read", CONTROL_TOPIC)],
+    ids=["read heartbeats", "write heartbeats", "read control"],
+)
+def test_a_missing_permission_for_the_logs_is_named(  # noqa: PLR0917  (fixtures and a case)
+    secure_broker: Broker, permissions: Permissions, topic: str, group: str, what: AclOperation, named: str, log: str
+) -> None:
+    permissions.revoke("job", (TOPIC, log, what))
+    said, deadline = "", time.monotonic() + PATIENCE_S
+    control = controller(secure_broker, topic, group)
+    try:
+        while f"this user may not {named} {log}: give it the permission, see docs/operations.md" not in said:
+            assert time.monotonic() < deadline, said
+            try:
+                control.observe()
+            except AutoscalerError as e:
+                said = str(e)
+            time.sleep(0.1)
+    finally:
+        control.close()
+
+
 def act(broker: Broker, topic: str, group: str) -> bool:
     """Publish a plan and look at it, as a restarted controller; return whether that went well."""
     try:

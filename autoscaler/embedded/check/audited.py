@@ -123,16 +123,16 @@ def _lost_by_a_kill(e: Evidence, missing: Sequence[CycleLine]) -> set[CycleLine]
     """Return the cycles without a row that waited to be written when the job was killed.
 
     They are the last ones before a pause in which the job was started again, within the time that rows may wait; what acted among
-    them is in the decisions, recovered by the next start.
+    them is in the decisions nevertheless.
     """
     gone, lost = set(missing), set[CycleLine]()
-    recovered = sorted(_micros(d.at) for d in e.decisions if d.recovered)
+    told = sorted(_micros(d.at) for d in e.decisions if d.acted)
     for last, first in pairwise(e.lines):
         if first.at - last.at > _DOWN_S:
             tail = [x for x in e.lines if last.at - e.run.flush_s - _WRITING_S <= x.at <= last.at]
             run = [list(g) for there, g in groupby(tail, key=gone.__contains__) if there]
             if run and run[-1][-1] == last:
-                lost |= {x for x in run[-1] if not x.acts or _is_there(recovered, _micros(x.at))}
+                lost |= {x for x in run[-1] if not x.acts or _is_there(told, _micros(x.at))}
     return lost
 
 

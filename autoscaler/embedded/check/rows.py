@@ -15,7 +15,7 @@ from autoscaler.embedded.check.run import EvidenceError, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
-    """A decision that the tables hold; ``at`` in seconds since the Unix epoch, ``recovered``: written by a later start."""
+    """A decision that the tables hold; ``at`` in seconds since the Unix epoch."""
 
     decision_id: str
     at: float
@@ -23,7 +23,6 @@ class DecisionRow:
     consumers_now: int | None
     consumers: int
     acted: bool
-    recovered: bool
     moves: tuple["Move", ...]
 
 
@@ -95,7 +94,7 @@ def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[
 
 def decisions(run: Run) -> Iterator[DecisionRow]:
     """Yield the decisions."""
-    columns = ("decision_id", "at", "reason", "consumers_now", "consumers", "acted", "recovered", "steps")
+    columns = ("decision_id", "at", "reason", "consumers_now", "consumers", "acted", "steps")
     for row in read_table(run, "decisions", columns):
         yield DecisionRow(
             decision_id=str(row["decision_id"]),
@@ -104,7 +103,6 @@ def decisions(run: Run) -> Iterator[DecisionRow]:
             consumers_now=_count(row["consumers_now"]),
             consumers=_whole(row["consumers"]),
             acted=row["acted"] is True,
-            recovered=row["recovered"] is True,
             moves=tuple(_moves(row["steps"], run.topic)),
         )
 
