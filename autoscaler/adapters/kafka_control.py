@@ -272,12 +272,15 @@ class KafkaControl:
     def _check_fresh(self, log: LogReader) -> None:
         seen = log.own_tick_seen
         silent_s = time.monotonic() - log.opened if seen is None else time.monotonic() - seen
+        if log.refused:
+            if time.monotonic() - log.refused_at > _REOPEN_S:
+                self.close()  # a client does not notice by itself that it may read again: ask with the next call
+            raise TransientError("; ".join(log.refused.values()))
         if silent_s <= self._tick_s + _STALE_S:
             return
         if silent_s > _REOPEN_S and log.failure is None:
             self.close()  # the cluster answers and this client does not recover: begin again with the next call
-        why = log.refused or ": is the broker away?"
-        raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s{why}")
+        raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
 
     # --- writing ---
 

@@ -75,7 +75,8 @@ class LogReader:
         log_start: First offset of the heartbeat log, some seconds old.
         facts: Topics as last described; those that do not exist are absent.
         failure: Why topics could not be described lately; ``None`` if they could.
-        refused: What the cluster has refused since the latest tick was read back, and what to do; "" if nothing.
+        refused: What the cluster refuses, and what to do, by topic; empty if nothing.
+        refused_at: When (monotonic) it began to refuse.
     """
 
     silent = False
@@ -99,7 +100,8 @@ class LogReader:
         self.log_start = 0
         self.facts: dict[str, TopicFacts] = {}
         self.failure: str | None = None
-        self.refused = ""
+        self.refused: dict[str, str] = {}
+        self.refused_at = 0.0
         self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
         self._partition, self._topics = partition, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics)
         self._queue: deque[Entry | Gap] = deque()
@@ -164,9 +166,8 @@ class LogReader:
         with self._progress:
             if not self._progress.wait_for(lambda: self._reached[topic] >= offset, timeout_s):
                 reached = self._reached[topic]
-                raise TransientError(
-                    f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{self.refused}"
-                )
+                why = f": {self.refused[topic]}" if topic in self.refused else ""
+                raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{why}")
 
     def drain(self) -> list[Entry | Gap]:
         """Take everything that has been read."""
@@ -233,24 +234,26 @@ class LogReader:
                 self._progress.notify_all()
         if self._unread is not None and self._reached[HEARTBEAT_TOPIC] >= self._unread.offset - 1:
             self._queue.append(self._unread)
-            self.own_tick_seen, self._unread, self.refused = time.monotonic(), None, ""
+            self.own_tick_seen, self._unread = time.monotonic(), None
 
     def _take(self, message: Any) -> None:
         error = message.error()
         topic, offset = message.topic(), message.offset()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            self.refused.pop(topic, None)
         if error is None:
             control_id = self._control_id if topic == CONTROL_TOPIC else None
             decoded = decode(message.key(), message.value(), control_id=control_id)
             if decoded.record is not None or decoded.tombstone:
                 self._queue.append(Entry(decoded, offset, message.timestamp()[1] / 1000))
             if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
-                self.own_tick_seen, self.refused = time.monotonic(), ""
+                self.own_tick_seen = time.monotonic()
                 self.first_tick = offset if self.first_tick is None else self.first_tick
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
             with self._progress:
                 self._reached[topic] = max(self._reached[topic], offset)
                 self._progress.notify_all()
-        elif error.code() in DENIED:
+        elif error.code() in DENIED and topic in self._reached:  # without a topic it is the client's group, which is never used
             self._denied("read", topic)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET and topic == HEARTBEAT_TOPIC:  # noqa: SLF001
             self._resume_after_gap()
@@ -293,8 +296,10 @@ class LogReader:
         elif error.code() in DENIED:
             self._denied("write to", HEARTBEAT_TOPIC)
 
-    def _denied(self, what: str, topic: str | None) -> None:
-        self.refused = f"; this user may not {what} {topic}: give it the permission, see docs/operations.md"
+    def _denied(self, what: str, topic: str) -> None:
+        if not self.refused:
+            self.refused_at = time.monotonic()
+        self.refused[topic] = f"this user may not {what} {topic}: give it the permission, see docs/operations.md"
 
     def _note_facts(self, described: dict[str, Any]) -> None:
         found = {}

@@ -140,6 +140,10 @@ class KafkaWatch:
             self._admin = None  # an old one finds no leaders of a topic that was made anew
             msg = "the topics of the control log were made anew or deleted; it is read again"
             raise TransientError(msg)
+        if log.refused:
+            if time.monotonic() - log.refused_at > _REOPEN_S:
+                self.close()  # a client does not notice by itself that it may read again: ask with the next call
+            raise TransientError("; ".join(log.refused.values()))
         silent_s = time.monotonic() - (log.own_tick_seen or log.opened)
         if silent_s > self._tick_s + _STALE_S:
             if silent_s > _REOPEN_S:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.codec import decode, encode, partition_for
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Grant, Heartbeat, Plan, Tp
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Grant, Heartbeat, Plan, Tp, kafka_id
 from autoscaler.worker import ManagedConsumer
 
 PARTITIONS = 8
@@ -92,11 +92,11 @@ def grant_all(bootstrap: str, admin: AdminClient, group: str, topic: str) -> Non
         worker = said.worker if isinstance(said, Heartbeat) and said.group == group else None
     reader.close()
     found = admin.describe_topics(TopicCollection([CONTROL_TOPIC, topic]))
-    topic_id = str(found[topic].result().topic_id)
+    topic_id = kafka_id(str(found[topic].result().topic_id))
     tps = [Tp(topic_id, p) for p in range(PARTITIONS)]
     plan = Plan(
         group=group,
-        epoch=Epoch(str(found[CONTROL_TOPIC].result().topic_id), 1),
+        epoch=Epoch(kafka_id(str(found[CONTROL_TOPIC].result().topic_id)), 1),
         topics={topic_id: topic},
         grants={tp: Grant(owner=worker, epoch=1) for tp in tps},
         waits={},

@@ -46,6 +46,9 @@ class Reads:
         assert read.before <= read.ts <= read.after
         self._of[partition].append(read)
 
+    def has(self, partition: TopicPartition, ts: float) -> bool:
+        return any(abs(r.ts - ts) < _ROUNDING for r in self._of[partition])
+
     def at(self, partition: TopicPartition, ts: float) -> Read:
         """Return the sample with this stamp: a span that does not begin and end with a sample is wrong."""
         found = [r for r in self._of[partition] if abs(r.ts - ts) < _ROUNDING]

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.handover.records import kafka_id
 from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.client import Client
 from autoscaler.streaming.lag import GroupRules
@@ -90,8 +91,7 @@ def bent(snapshot: LoadSnapshot, rates: LoadSnapshot, factor: float) -> LoadSnap
 def described_id(cluster: Cluster, topic: str) -> str:
     """Return the topic's id as Kafka's tools print it; librdkafka spells the same bytes with + and /."""
     admin = AdminClient({**cluster.connection(), "log_level": 0})
-    plain = str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id)
-    return plain.replace("+", "-").replace("/", "_")
+    return kafka_id(str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id))
 
 
 def test_deleting_records_within_the_window_does_not_bend_the_rate(broker: Broker, topic: str, group: str) -> None:

@@ -38,9 +38,10 @@ class Watched:
 
     def __call__(self, number: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
         for snapshot in snapshots.values():
-            for p in (p for p in snapshot.loads if p.error is None and p.log_end is not None):
+            for p in (p for p in snapshot.loads if p.log_end is not None):  # with an error too: of the commits, it costs no rate
                 ts, took = snapshot.sample_ts - p.age_s, measured["read_s"]
-                self.reads.add(p.partition, Read(ts, ts - took, ts + took, p.log_end or 0))
+                if not self.reads.has(p.partition, ts):
+                    self.reads.add(p.partition, Read(ts, ts - took, ts + took, p.log_end or 0))
         self.batches.append((number, snapshots, measured))
 
     def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 120.0) -> Mapping[str, LoadSnapshot]:

@@ -154,18 +154,19 @@ def test_a_missing_permission_for_the_logs_is_named(  # noqa: PLR0917  (fixtures
     secure_broker: Broker, permissions: Permissions, topic: str, group: str, what: AclOperation, named: str, log: str
 ) -> None:
     permissions.revoke("job", (TOPIC, log, what))
-    said, deadline = "", time.monotonic() + PATIENCE_S
-    control = controller(secure_broker, topic, group)
+    said, deadline, control = "", time.monotonic() + PATIENCE_S, None
     try:
         while f"this user may not {named} {log}: give it the permission, see docs/operations.md" not in said:
             assert time.monotonic() < deadline, said
             try:
+                control = control or controller(secure_broker, topic, group)
                 control.observe()
             except AutoscalerError as e:
                 said = str(e)
             time.sleep(0.1)
     finally:
-        control.close()
+        if control is not None:
+            control.close()
 
 
 def act(broker: Broker, topic: str, group: str) -> bool:

@@ -34,6 +34,7 @@ from autoscaler.handover.records import (
     Released,
     Tp,
     Wait,
+    kafka_id,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +91,7 @@ class Publisher:
 
     def _id(self, topic: str) -> str | None:
         try:
-            return str(self.admin.describe_topics(TopicCollection([topic]))[topic].result().topic_id)
+            return kafka_id(str(self.admin.describe_topics(TopicCollection([topic]))[topic].result().topic_id))
         except KafkaException:
             return None
 
