@@ -204,7 +204,8 @@ class GroupController:
         )
 
     def _held(self, observation: Observation, error: Exception) -> Decision:
-        return hold(observation, self.policy, self.clock.now(), Reason.NOT_READY, f"{type(error).__name__}: {error}")
+        said = str(error) if isinstance(error, AutoscalerError) else f"{type(error).__name__}: {error}"
+        return hold(observation, self.policy, self.clock.now(), Reason.NOT_READY, said)
 
     def _record(
         self,

@@ -255,7 +255,7 @@ class Decision:
         consumers_now: Live consumers before acting; ``None``: who is there has not been read.
         consumers: Consumers wanted.
         lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity).
-        r_score: Moved rate over usable capacity (specs: equation 11 of Landau et al. 2024).
+        r_score: Moved rate over usable capacity (equation 11 of Landau et al. 2024).
         recommended: What the planner asked for before guards.
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
         oversized: Partitions above one consumer's usable capacity.

@@ -23,6 +23,7 @@ from autoscaler.adapters.kafka_topics import (
     Connection,
     TopicFacts,
     admin_client,
+    answering,
     client,
     client_log,
     describe,
@@ -157,6 +158,7 @@ class KafkaControl:
         """Start as rule 1 says: fence the predecessor, then read both logs to the end."""
         self.close()
         self._admin = admin_client(self._connection)  # an old one finds no leaders of a topic that was made anew
+        answering(self._admin, self._connection, timeout_s=_CALL_S)
         found = ensure_control_topics(self._admin, lease_s=self._lease_s, replication_factor=self._replication_factor)
         facts = describe(self._admin, self._topics)
         if missing := [t for t in self._topics if t not in facts]:
@@ -261,6 +263,13 @@ class KafkaControl:
 
     def _check_topics(self, log: LogReader) -> None:
         """Epochs and offsets of a control topic made anew start over, and so must everything that was read."""
+        if log.lost:
+            client_log.warning(
+                "group %s: a broker came back without the last records of the control log: reading it anew", self._group
+            )
+            self.close()
+            msg = "a broker came back without the last records of the control log; it is read anew"
+            raise TransientError(msg)
         control, beats = log.facts.get(CONTROL_TOPIC), log.facts.get(HEARTBEAT_TOPIC)
         if control is None or beats is None or (control.topic_id, beats.topic_id) != (self._control, self._beats):
             client_log.warning("group %s: the topics of the control log were made anew or deleted: starting over", self._group)

@@ -75,6 +75,7 @@ class LogReader:
         log_start: First offset of the heartbeat log, some seconds old.
         facts: Topics as last described; those that do not exist are absent.
         failure: Why topics could not be described lately; ``None`` if they could.
+        lost: The control log ends before what was read of it: a broker came back without its last records.
         refused: What the cluster refuses, and what to do, by topic; empty if nothing.
         refused_at: When (monotonic) it began to refuse.
     """
@@ -100,6 +101,7 @@ class LogReader:
         self.log_start = 0
         self.facts: dict[str, TopicFacts] = {}
         self.failure: str | None = None
+        self.lost = False
         self.refused: dict[str, str] = {}
         self.refused_at = 0.0
         self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
@@ -255,8 +257,11 @@ class LogReader:
                 self._progress.notify_all()
         elif error.code() in DENIED and topic in self._reached:  # without a topic it is the client's group, which is never used
             self._denied("read", topic)
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET and topic == HEARTBEAT_TOPIC:  # noqa: SLF001
-            self._resume_after_gap()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            if topic == HEARTBEAT_TOPIC:
+                self._resume_after_gap()
+            else:
+                self.lost = True
 
     def _resume_after_gap(self) -> None:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)

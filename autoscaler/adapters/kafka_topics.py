@@ -136,8 +136,7 @@ def probe(connection: Connection, topics: Sequence[str], *, timeout_s: float = 1
     admin = admin_client(connection)
     where = connection.get("bootstrap.servers")
     try:
-        with translated(f"no broker answers at {where}: check cluster.connection.bootstrap.servers, and that the cluster runs"):
-            admin.list_topics(timeout=timeout_s)
+        answering(admin, connection, timeout_s=timeout_s)
         found = describe(admin, topics, timeout_s=timeout_s)
     finally:
         admin.poll(0)
@@ -147,6 +146,18 @@ def probe(connection: Connection, topics: Sequence[str], *, timeout_s: float = 1
     if missing:
         raise SettingsError(missing)
     return found
+
+
+def answering(admin: AdminClient, connection: Connection, *, timeout_s: float) -> None:
+    """Check that a broker answers.
+
+    Raises:
+        SettingsError: Wrong credentials.
+        TransientError: None answers; the message names the address.
+    """
+    where = connection.get("bootstrap.servers")
+    with translated(f"no broker answers at {where}: check cluster.connection.bootstrap.servers, and that the cluster runs"):
+        admin.list_topics(timeout=timeout_s)
 
 
 def describe(admin: AdminClient, topics: Sequence[str], *, timeout_s: float = 5.0) -> dict[str, TopicFacts]:

@@ -135,10 +135,10 @@ class KafkaWatch:
 
     def _check(self, log: LogReader) -> None:
         control = log.facts.get(CONTROL_TOPIC)
-        if control is None or control.topic_id != self._state.control_id:
+        if log.lost or control is None or control.topic_id != self._state.control_id:
             self.close()
             self._admin = None  # an old one finds no leaders of a topic that was made anew
-            msg = "the topics of the control log were made anew or deleted; it is read again"
+            msg = "the topics of the control log were made anew or deleted, or lost their end; it is read again"
             raise TransientError(msg)
         if log.refused:
             if time.monotonic() - log.refused_at > _REOPEN_S:

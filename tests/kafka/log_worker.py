@@ -47,7 +47,7 @@ class LogWorker:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": "__log_worker", "isolation.level": "read_committed",
-            "enable.auto.commit": False, "fetch.wait.max.ms": 20,
+            "enable.auto.commit": False, "fetch.wait.max.ms": 20, "auto.offset.reset": "earliest",
         })  # fmt: skip
         self._consumer.assign([TopicPartition(CONTROL_TOPIC, self._partition, OFFSET_BEGINNING)])
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -82,7 +82,7 @@ class LogWorker:
             return False
         record = decode(message.key(), message.value(), control_id=self._control).record
         match record:
-            case Plan(group=self._group):
+            case Plan(group=self._group) if self._plan is None or record.epoch.number >= self._plan.epoch.number:
                 self._plan = record
             case Released(group=self._group):
                 self._released[record.tp, record.worker] = record.epoch
