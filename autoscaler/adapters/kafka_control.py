@@ -16,7 +16,7 @@ from typing import Any, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
-from autoscaler.adapters.kafka_log import Gap, LogReader
+from autoscaler.adapters.kafka_log import LogReader, fold
 from autoscaler.adapters.kafka_topics import (
     EARLIEST,
     LATEST,
@@ -36,7 +36,7 @@ from autoscaler.handover.codec import encode, encode_key, partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Heartbeat, Plan, Tick, Tp
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Plan, Tick, Tp
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
 
@@ -246,20 +246,10 @@ class KafkaControl:
         self._fold(log)
 
     def _fold(self, log: LogReader) -> None:
-        for entry in log.drain():
-            if isinstance(entry, Gap):
-                self._state.log.started(entry.log_start)
-                continue
+        for entry in fold(log, self._state, self._latencies, self._group):
             record = entry.decoded.record
-            if record is None:
-                self._state.forget(entry.decoded.key or ())
-                continue
-            self._state.fold(record, offset=entry.offset, at=entry.at)
-            if isinstance(record, Heartbeat) and record.group == self._group:
-                self._latencies.note(record.worker, entry.at, record.latency_buckets)
-            elif isinstance(record, Tick) and record.group == self._group and record.incarnation != log.incarnation:
+            if isinstance(record, Tick) and record.group == self._group and record.incarnation != log.incarnation:
                 self._foreign.setdefault(record.incarnation, entry.offset)
-        self._state.log.forget_before(log.log_start)
 
     def _check_topics(self, log: LogReader) -> None:
         """Epochs and offsets of a control topic made anew start over, and so must everything that was read."""

@@ -27,6 +27,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import boot_id
+from autoscaler.adapters.control_view import Latencies
 from autoscaler.adapters.kafka_topics import (
     DENIED,
     EARLIEST,
@@ -41,7 +42,8 @@ from autoscaler.adapters.kafka_topics import (
 )
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import Decoded, decode, encode
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Tick
+from autoscaler.handover.controller_state import ControllerState
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Tick
 from autoscaler.ports import Clock
 
 _POLL_S = 0.05
@@ -326,3 +328,21 @@ class SilentReader(LogReader):
     """Reads the same and writes nothing: no tick either, so that a group in advise mode is left alone."""
 
     silent = True
+
+
+def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: str) -> list[Entry]:
+    """Fold everything that has been read into the state, and return it."""
+    came = log.drain()
+    for entry in came:
+        if isinstance(entry, Gap):
+            state.log.started(entry.log_start)
+            continue
+        record = entry.decoded.record
+        if record is None:
+            state.forget(entry.decoded.key or ())
+            continue
+        state.fold(record, offset=entry.offset, at=entry.at)
+        if isinstance(record, Heartbeat) and record.group == group:
+            latencies.note(record.worker, entry.at, record.latency_buckets)
+    state.log.forget_before(log.log_start)
+    return [e for e in came if isinstance(e, Entry)]

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.control_view import Latencies, view
-from autoscaler.adapters.kafka_log import Gap, LogReader, SilentReader
-from autoscaler.adapters.kafka_topics import Connection, admin_client, describe, translated
+from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold
+from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, describe
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import partition_for
 from autoscaler.handover.controller_state import ControllerState
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock
 
@@ -75,7 +75,7 @@ class KafkaWatch:
         self._check(log)
         for topic, offset in self._goal.items():
             log.wait_for(topic, offset, timeout_s=_READ_S)
-        self._fold(log)
+        fold(log, self._state, self._latencies, self._group)
         for worker, evidence in self._state.to_expire().items():
             self._state.over.setdefault(worker, evidence)
         alive = [w for w in self._state.beats if w not in self._state.over]
@@ -107,8 +107,9 @@ class KafkaWatch:
 
     def _open(self) -> LogReader | None:
         admin = self._admin = self._admin or admin_client(self._connection)
-        with translated("look for the control log"):
-            admin.list_topics(timeout=_CALL_S)  # an admin request whose broker is away can abort the process in librdkafka
+        answering(
+            admin, self._connection, timeout_s=_CALL_S
+        )  # without one, a request can abort the process in librdkafka
         found = describe(admin, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *self._topics), timeout_s=_CALL_S)
         if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
             return None
@@ -149,17 +150,3 @@ class KafkaWatch:
             if silent_s > _REOPEN_S:
                 self.close()
             raise TransientError(f"the control log could not be read for {silent_s:.0f} s: is the broker away?")
-
-    def _fold(self, log: LogReader) -> None:
-        for entry in log.drain():
-            if isinstance(entry, Gap):
-                self._state.log.started(entry.log_start)
-                continue
-            record = entry.decoded.record
-            if record is None:
-                self._state.forget(entry.decoded.key or ())
-                continue
-            self._state.fold(record, offset=entry.offset, at=entry.at)
-            if isinstance(record, Heartbeat) and record.group == self._group:
-                self._latencies.note(record.worker, entry.at, record.latency_buckets)
-        self._state.log.forget_before(log.log_start)
