@@ -107,9 +107,7 @@ class KafkaWatch:
 
     def _open(self) -> LogReader | None:
         admin = self._admin = self._admin or admin_client(self._connection)
-        answering(
-            admin, self._connection, timeout_s=_CALL_S
-        )  # without one, a request can abort the process in librdkafka
+        answering(admin, self._connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
         found = describe(admin, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *self._topics), timeout_s=_CALL_S)
         if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
             return None
