@@ -1,0 +1,93 @@
+"""Runs a planner over a stream, each plan from the one before: what the published experiments and ours have in common.
+
+No clock, no Kafka, no random numbers: the same planner over the same stream gives the same trace.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autoscaler.model import TopicPartition
+from autoscaler.packing import assign
+
+Option = float | int | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """An algorithm with its options under the name that tables show.
+
+    Attributes:
+        name: How it is called in tables, unlike any other that it is compared with.
+        algorithm: One of ``packing.ALGORITHMS``.
+        options: What the algorithm takes by name.
+    """
+
+    name: str
+    algorithm: str
+    options: Mapping[str, Option]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a planner did over a stream, per measurement.
+
+    Attributes:
+        consumers: ``int64[measurements]``: how many hold something.
+        r_scores: ``float64[measurements]``: rate of what moved over one consumer's capacity, 0 at the first measurement.
+        moved: ``int64[measurements]``: how many partitions moved.
+    """
+
+    consumers: NDArray[np.int64]
+    r_scores: NDArray[np.float64]
+    moved: NDArray[np.int64]
+
+
+def owners(planner: Planner, stream: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
+    """Return who holds what after every measurement, beginning with nobody holding anything.
+
+    Args:
+        planner: The algorithm and its options.
+        stream: Rates, ``float64[measurements, partitions]``.
+        capacity: Rate that one consumer is given at most, in the unit of the rates.
+
+    Returns:
+        Consumer indices, ``int64[measurements, partitions]``.
+    """
+    held = np.full(stream.shape, -1, np.int64)
+    before = np.full(stream.shape[1], -1, np.int64)
+    for rates, now in zip(stream, held, strict=True):
+        now[:] = before = _plan(planner, rates, capacity, before)
+    return held
+
+
+def trace(held: NDArray[np.int64], stream: NDArray[np.float64], capacity: float) -> Trace:
+    """Return the figures of a run.
+
+    Args:
+        held: Consumer indices, ``int64[measurements, partitions]``.
+        stream: Rates, of the same shape.
+        capacity: Rate that one consumer is given at most.
+    """
+    changed = np.zeros(held.shape, np.bool_)
+    changed[1:] = held[1:] != held[:-1]
+    return Trace(
+        consumers=np.array([len(np.unique(now)) for now in held], np.int64),
+        r_scores=np.where(changed, stream, 0.0).sum(axis=1) / capacity,
+        moved=changed.sum(axis=1),
+    )
+
+
+def simulate(planner: Planner, stream: NDArray[np.float64], capacity: float) -> Trace:
+    """Run a planner over a stream and return its figures; see ``owners`` and ``trace``."""
+    return trace(owners(planner, stream, capacity), stream, capacity)
+
+
+def _plan(planner: Planner, rates: NDArray[np.float64], capacity: float, before: NDArray[np.int64]) -> NDArray[np.int64]:
+    keys = [TopicPartition(topic="stream", partition=p) for p in range(len(rates))]
+    loads = dict(zip(keys, rates.tolist(), strict=True))
+    previous = {key: consumer for key, consumer in zip(keys, before.tolist(), strict=True) if consumer >= 0}
+    plan = assign(loads, capacity, previous, algorithm=planner.algorithm, **planner.options)
+    return np.array([plan.owner[key] for key in keys], np.int64)
