@@ -19,7 +19,8 @@ def fewest(consumers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     if len(lengths) != 1:
         msg = f"runs over one stream are compared, so they have one length, not {sorted(lengths)}"
         raise ValueError(msg)
-    return np.min(np.stack(list(consumers.values())), axis=0).astype(np.int64)
+    least: NDArray[np.int64] = np.min(np.stack(list(consumers.values())), axis=0)
+    return least
 
 
 def cardinal_bin_scores(consumers: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
