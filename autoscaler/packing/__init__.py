@@ -1,14 +1,22 @@
 """Placement of partitions on consumers: pure functions of rates, capacity and present owners."""
 
+from autoscaler.packing.algorithms import ALGORITHMS, assign, assign_arrays
 from autoscaler.packing.lower_bounds import lower_bound
-from autoscaler.packing.published import ALGORITHMS, Assignment, assign, r_score
+from autoscaler.packing.options import PRESETS, Given, Options, Planned, Planner
+from autoscaler.packing.placement import Assignment, r_score
 from autoscaler.packing.repair import Fitted, consumer_loads, drain, fit_count, place_unowned
 
 __all__ = [
     "ALGORITHMS",
+    "PRESETS",
     "Assignment",
     "Fitted",
+    "Given",
+    "Options",
+    "Planned",
+    "Planner",
     "assign",
+    "assign_arrays",
     "consumer_loads",
     "drain",
     "fit_count",

@@ -8,30 +8,10 @@ before and after.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Generic
 
-from autoscaler.model import TopicPartition
 from autoscaler.packing.fits import BestFit, FirstFit, Fit, NextFit, WorstFit, limit_of
-from autoscaler.packing.lower_bounds import lower_bound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """A placement and its figures.
-
-    Attributes:
-        owner: Consumer index of every partition, ordered by partition.
-        consumers: How many consumers hold something.
-        r_score: Moved rate over one consumer's capacity (equation 11); arrivals and departures cost nothing.
-        oversized: Partitions above one consumer's capacity; each sits alone.
-        lower_bound: No placement uses fewer consumers.
-    """
-
-    owner: Mapping[TopicPartition, int]
-    consumers: int
-    r_score: float
-    oversized: tuple[TopicPartition, ...]
-    lower_bound: int
-    algorithm: str
+from autoscaler.packing.placement import P, decreasing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +30,7 @@ class _ModifiedAnyFit:
     key: Callable[[Iterable[float]], float]  # of a consumer's rates, largest first: their sum or their maximum
 
 
-_RULES: Mapping[str, _AnyFit | _ModifiedAnyFit] = {
+RULES: Mapping[str, _AnyFit | _ModifiedAnyFit] = {
     "NF": _AnyFit(fit=NextFit, decreasing=False),
     "FF": _AnyFit(fit=FirstFit, decreasing=False),
     "WF": _AnyFit(fit=WorstFit, decreasing=False),
@@ -64,21 +44,21 @@ _RULES: Mapping[str, _AnyFit | _ModifiedAnyFit] = {
     "MWFP": _ModifiedAnyFit(fit=WorstFit, key=max),
     "MBFP": _ModifiedAnyFit(fit=BestFit, key=max),
 }
-ALGORITHMS: tuple[str, ...] = tuple(_RULES)
+PUBLISHED: tuple[str, ...] = tuple(RULES)
 
 
-class _Group:
+class _Group(Generic[P]):
     """The placement in the making: open consumers under one fit, and the opening rule (equation 14)."""
 
-    def __init__(self, fit: Fit, loads: Mapping[TopicPartition, float], previous: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, fit: Fit, loads: Mapping[P, float], previous: Mapping[P, int]) -> None:
         self.fit = fit
-        self.owner: dict[TopicPartition, int] = {}
+        self.owner: dict[P, int] = {}
         self._loads = loads
         self._previous = previous
         self._opened: set[int] = set()
         self._lowest = 0
 
-    def place_open(self, partition: TopicPartition) -> bool:
+    def place_open(self, partition: P) -> bool:
         """Place a partition on an open consumer; say whether one fitted."""
         consumer = self.fit.place(self._loads[partition])
         if consumer is None:
@@ -86,13 +66,13 @@ class _Group:
         self.owner[partition] = consumer
         return True
 
-    def place(self, partition: TopicPartition) -> None:
+    def place(self, partition: P) -> None:
         """Place a partition, opening a consumer if it fits nowhere."""
         if not self.place_open(partition):
             consumer = self._to_open(partition)
             self.open(consumer, (partition,))
 
-    def open(self, consumer: int, partitions: Iterable[TopicPartition]) -> None:
+    def open(self, consumer: int, partitions: Iterable[P]) -> None:
         """Open a consumer that holds these partitions."""
         load = 0.0
         for partition in partitions:
@@ -101,7 +81,7 @@ class _Group:
         self._opened.add(consumer)
         self.fit.open(consumer, load)
 
-    def _to_open(self, partition: TopicPartition) -> int:
+    def _to_open(self, partition: P) -> int:
         home = self._previous.get(partition)
         if home is not None and home not in self._opened:
             return home
@@ -110,17 +90,9 @@ class _Group:
         return self._lowest
 
 
-def decreasing(partitions: Iterable[TopicPartition], loads: Mapping[TopicPartition, float]) -> list[TopicPartition]:
-    """Return the partitions by decreasing rate, ties by topic and number: equal input gives equal output."""
-    return sorted(partitions, key=lambda p: (-loads[p], p.topic, p.partition))
-
-
-def _modified(
-    rule: _ModifiedAnyFit, loads: Mapping[TopicPartition, float], limit: float, previous: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    group = _Group(rule.fit(limit), loads, previous)
-    held: dict[int, list[TopicPartition]] = {}
-    rest: list[TopicPartition] = []
+def _modified(rule: _ModifiedAnyFit, group: _Group[P], loads: Mapping[P, float], limit: float, previous: Mapping[P, int]) -> None:
+    held: dict[int, list[P]] = {}
+    rest: list[P] = []
     for p in decreasing(loads, loads):
         if p in previous:
             held.setdefault(previous[p], []).append(p)
@@ -137,10 +109,9 @@ def _modified(
             rest += partitions[kept:]
     for p in decreasing(rest, loads):
         group.place(p)
-    return group.owner
 
 
-def _keep(partitions: list[TopicPartition], loads: Mapping[TopicPartition, float], limit: float) -> int:
+def _keep(partitions: list[P], loads: Mapping[P, float], limit: float) -> int:
     """Return how many of these, biggest first, a consumer keeps: up to the first that does not fit, but always one."""
     load = 0.0
     for count, p in enumerate(partitions):
@@ -150,103 +121,26 @@ def _keep(partitions: list[TopicPartition], loads: Mapping[TopicPartition, float
     return len(partitions)
 
 
-def _any_fit(
-    rule: _AnyFit, loads: Mapping[TopicPartition, float], limit: float, previous: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    group = _Group(rule.fit(limit), loads, previous)
-    for p in decreasing(loads, loads) if rule.decreasing else loads:
-        group.place(p)
-    return group.owner
-
-
-def r_score(
-    loads: Mapping[TopicPartition, float],
-    capacity: float,
-    previous: Mapping[TopicPartition, int],
-    owner: Mapping[TopicPartition, int],
-) -> float:
-    """Return the rate of the partitions whose owner changes over one consumer's capacity (equation 11).
-
-    Partitions without a previous or without a new owner cost nothing.
-    """
-    moved = (loads[p] for p, consumer in owner.items() if previous.get(p, consumer) != consumer and p in loads)
-    return math.fsum(moved) / capacity
-
-
-def check_loads(loads: Mapping[TopicPartition, float], capacity: float) -> None:
-    """Refuse what cannot be packed.
-
-    Raises:
-        ValueError: A rate is negative, infinite or not a number (named with its partition), or the capacity is not positive.
-    """
-    if not (capacity > 0 and math.isfinite(capacity)):
-        msg = f"capacity must be a positive number of bytes per second, not {capacity!r}"
-        raise ValueError(msg)
-    bad = [p for p, rate in loads.items() if not (rate >= 0 and math.isfinite(rate))]
-    if bad:
-        p = min(bad)
-        msg = f"rate of partition {p} must be a finite number of bytes per second that is not negative, not {loads[p]!r}"
-        raise ValueError(msg)
-    if not math.isfinite(sum(loads.values())):
-        msg = f"the rates of {len(loads)} partitions add up to more than can be counted"
-        raise ValueError(msg)
-
-
-def _by_name(p: TopicPartition) -> tuple[str, int]:
-    """Return what partitions are ordered by; comparing the tuples is several times faster than comparing the values."""
-    return p.topic, p.partition
-
-
-def assignment(
-    owner: Mapping[TopicPartition, int],
-    loads: Mapping[TopicPartition, float],
-    capacity: float,
-    previous: Mapping[TopicPartition, int],
-    algorithm: str,
-) -> Assignment:
-    """Return a placement with its figures, ordered by partition."""
-    return Assignment(
-        owner={p: owner[p] for p in sorted(owner, key=_by_name)},
-        consumers=len(set(owner.values())),
-        r_score=r_score(loads, capacity, previous, owner),
-        oversized=tuple(sorted(p for p, rate in loads.items() if rate > limit_of(capacity))),
-        lower_bound=lower_bound(loads.values(), capacity),
-        algorithm=algorithm,
-    )
-
-
-def assign(
-    loads: Mapping[TopicPartition, float],
-    capacity: float,
-    previous: Mapping[TopicPartition, int],
-    algorithm: str = "MWF",
-) -> Assignment:
-    """Place every partition on a consumer by one of the published algorithms.
-
-    Nobody is above the capacity unless it holds one partition alone. The order of ``loads`` matters for NF, FF, WF and BF only,
-    which take partitions as given.
+def place(
+    loads: Mapping[P, float], capacity: float, previous: Mapping[P, int], algorithm: str, *, open_first: bool = False
+) -> dict[P, int]:
+    """Return the owner of every partition by one of the twelve.
 
     Args:
-        loads: Bytes per second of every partition, measured now.
+        loads: Checked bytes per second of every partition. Its order matters for NF, FF, WF and BF only, which take partitions
+            as given.
         capacity: Bytes per second that one consumer may be given.
         previous: Consumer index that holds a partition now; partitions that are gone are ignored.
-        algorithm: One of ``ALGORITHMS``.
-
-    Raises:
-        ValueError: A rate, the capacity, a previous owner or the algorithm's name makes no sense; the message says which.
+        algorithm: One of ``PUBLISHED``.
+        open_first: NF and NFD open consumer 0 before the first partition, as in the published runs.
     """
-    check_loads(loads, capacity)
-    if algorithm not in _RULES:
-        msg = f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}"
-        raise ValueError(msg)
-    if below := [p for p, consumer in previous.items() if consumer < 0]:
-        p = min(below)
-        msg = f"previous owner of partition {p} must be an index from 0, not {previous[p]!r}"
-        raise ValueError(msg)
-    rule = _RULES[algorithm]
-    place = (
-        _modified(rule, loads, limit_of(capacity), previous)
-        if isinstance(rule, _ModifiedAnyFit)
-        else _any_fit(rule, loads, limit_of(capacity), previous)
-    )
-    return assignment(place, loads, capacity, previous, algorithm)
+    rule = RULES[algorithm]
+    group = _Group(rule.fit(limit_of(capacity)), loads, previous)
+    if open_first:
+        group.open(0, ())
+    if isinstance(rule, _ModifiedAnyFit):
+        _modified(rule, group, loads, limit_of(capacity), previous)
+    else:
+        for p in decreasing(loads, loads) if rule.decreasing else loads:
+            group.place(p)
+    return group.owner

@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from autoscaler.model import TopicPartition
+from autoscaler.packing.algorithms import assign
 from autoscaler.packing.fits import limit_of
-from autoscaler.packing.published import Assignment, assign, assignment, check_loads, decreasing
+from autoscaler.packing.placement import Assignment, assignment, check_loads, decreasing
 
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
 _SMALLEST = 1e-9  # bytes/s: below this a capacity is not halved again (as many consumers as partitions never go above the bound)
