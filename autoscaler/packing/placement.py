@@ -123,4 +123,4 @@ def check_previous(previous: Mapping[P, int]) -> None:
 
 
 def _is_index(value: object) -> bool:
-    return isinstance(value, int | np.integer) and value >= 0
+    return isinstance(value, int | np.integer) and int(value) >= 0

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Unpack
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.algorithms import assign
 from autoscaler.packing.fits import limit_of
+from autoscaler.packing.options import Given
 from autoscaler.packing.placement import Assignment, assignment, check_loads, decreasing
 
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
@@ -102,13 +104,15 @@ def fit_count(
     *,
     at_least: int,
     at_most: int,
+    **options: Unpack[Given],
 ) -> Fitted:
     """Place by the same algorithm so that the number of consumers lies within bounds.
 
     The capacity is scaled, equally for everybody, to the smallest at which the bounded number suffices, found by bisection:
     above what was asked for where consumers are lacking, so that the overload is shared instead of falling on the last one;
     below it where more are asked for than needed, so that load is spread. Counts jump where rates are alike: consumers that
-    no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition.
+    no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition. ``options`` are
+    those that the algorithm takes.
 
     Raises:
         ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
@@ -116,13 +120,13 @@ def fit_count(
     if at_most < 1 or at_least > at_most:
         msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
         raise ValueError(msg)
-    free = assign(loads, capacity, previous, algorithm)
+    free = assign(loads, capacity, previous, algorithm, **options)
     at_least = min(at_least, len(loads))
     if at_least <= free.consumers <= at_most:
         return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
     bound = min(max(free.consumers, at_least), at_most)
     rates = _with_idle_share(loads) if free.consumers < at_least else loads
-    tried = _smallest(lambda c: assign(rates, c, previous, algorithm), capacity, bound)
+    tried = _smallest(lambda c: assign(rates, c, previous, algorithm, **options), capacity, bound)
     scaled, best = max((x for x in tried if x[1].consumers <= bound), key=lambda x: x[1].consumers)  # the first of equals
     owner = _split(rates, best.owner, bound)
     return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=free.consumers, capacity=scaled)
