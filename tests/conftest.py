@@ -26,6 +26,9 @@ Report = pytest.TestReport | pytest.CollectReport
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help=f"a skipped test fails, unless its reason begins with '{OPTIONAL}'")
+    parser.addoption(
+        "--data", metavar="DIR", help="recorded streams (landau_stream_delta5.csv ...); without it their tests are skipped"
+    )
 
 
 def pytest_configure() -> None:

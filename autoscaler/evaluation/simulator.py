@@ -3,31 +3,27 @@
 No clock, no Kafka, no random numbers: the same planner over the same stream gives the same trace.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.model import TopicPartition
-from autoscaler.packing import assign
-
-Option = float | int | str | bool
+from autoscaler.packing import Given, assign_arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planner:
+class Contender:
     """An algorithm with its options under the name that tables show.
 
     Attributes:
         name: How it is called in tables, unlike any other that it is compared with.
         algorithm: One of ``packing.ALGORITHMS``.
-        options: What the algorithm takes by name.
+        options: What the algorithm is asked.
     """
 
     name: str
     algorithm: str
-    options: Mapping[str, Option]
+    options: Given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +41,11 @@ class Trace:
     moved: NDArray[np.int64]
 
 
-def owners(planner: Planner, stream: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
+def owners(contender: Contender, stream: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
     """Return who holds what after every measurement, beginning with nobody holding anything.
 
     Args:
-        planner: The algorithm and its options.
+        contender: The algorithm and its options.
         stream: Rates, ``float64[measurements, partitions]``.
         capacity: Rate that one consumer is given at most, in the unit of the rates.
 
@@ -59,7 +55,7 @@ def owners(planner: Planner, stream: NDArray[np.float64], capacity: float) -> ND
     held = np.full(stream.shape, -1, np.int64)
     before = np.full(stream.shape[1], -1, np.int64)
     for rates, now in zip(stream, held, strict=True):
-        now[:] = before = _plan(planner, rates, capacity, before)
+        now[:] = before = assign_arrays(rates, capacity, before, contender.algorithm, **contender.options)
     return held
 
 
@@ -80,14 +76,6 @@ def trace(held: NDArray[np.int64], stream: NDArray[np.float64], capacity: float)
     )
 
 
-def simulate(planner: Planner, stream: NDArray[np.float64], capacity: float) -> Trace:
+def simulate(contender: Contender, stream: NDArray[np.float64], capacity: float) -> Trace:
     """Run a planner over a stream and return its figures; see ``owners`` and ``trace``."""
-    return trace(owners(planner, stream, capacity), stream, capacity)
-
-
-def _plan(planner: Planner, rates: NDArray[np.float64], capacity: float, before: NDArray[np.int64]) -> NDArray[np.int64]:
-    keys = [TopicPartition(topic="stream", partition=p) for p in range(len(rates))]
-    loads = dict(zip(keys, rates.tolist(), strict=True))
-    previous = {key: consumer for key, consumer in zip(keys, before.tolist(), strict=True) if consumer >= 0}
-    plan = assign(loads, capacity, previous, algorithm=planner.algorithm, **planner.options)
-    return np.array([plan.owner[key] for key in keys], np.int64)
+    return trace(owners(contender, stream, capacity), stream, capacity)

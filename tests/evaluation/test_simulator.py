@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.metrics import cardinal_bin_scores, mean_r_score
-from autoscaler.evaluation.simulator import Planner, owners, simulate, trace
+from autoscaler.evaluation.simulator import Contender, owners, simulate, trace
 from autoscaler.evaluation.workloads import bounded_walk
 from autoscaler.packing import ALGORITHMS
 
 
-def planner(algorithm: str) -> Planner:
-    return Planner(name=algorithm, algorithm=algorithm, options={})
+def contender(algorithm: str) -> Contender:
+    return Contender(name=algorithm, algorithm=algorithm, options={})
 
 
 def test_every_plan_starts_from_the_one_before() -> None:
     stream = np.array([[6.0, 5.0, 4.0, 3.0, 2.0], [6.0, 5.0, 4.0, 3.0, 2.0], [6.0, 5.0, 5.0, 3.0, 2.0]])
-    held = owners(planner("MBF"), stream, 10)
+    held = owners(contender("MBF"), stream, 10)
     assert held[0].tolist() == held[1].tolist() == [0, 1, 0, 1, 1]
     assert held[2].tolist() == [0, 1, 2, 1, 0]
 
@@ -30,14 +30,14 @@ def test_the_figures_of_a_run() -> None:
 
 
 def test_a_group_that_does_not_change_is_planned_once() -> None:
-    found = simulate(planner("BFD"), bounded_walk(delta=0, seed=0, partitions=40, measurements=4), 100)
+    found = simulate(contender("BFD"), bounded_walk(delta=0, seed=0, partitions=40, measurements=4), 100)
     assert found.moved.tolist() == [0, 0, 0, 0]
 
 
 def test_the_published_order_of_the_algorithms_comes_about() -> None:
     """Landau et al. 2024, table of delta 5: BFD takes fewest, MWF moves least."""
     stream = bounded_walk(delta=5, seed=11, measurements=120)
-    runs = {name: simulate(planner(name), stream, 100) for name in ("NFD", "BFD", "MBF", "MWF")}
+    runs = {name: simulate(contender(name), stream, 100) for name in ("NFD", "BFD", "MBF", "MWF")}
     cost = cardinal_bin_scores({name: run.consumers for name, run in runs.items()})
     moved = {name: mean_r_score(run.r_scores) for name, run in runs.items()}
     assert sorted(cost, key=cost.__getitem__) == ["BFD", "MBF", "MWF", "NFD"]
@@ -50,4 +50,4 @@ def test_the_published_order_of_the_algorithms_comes_about() -> None:
 def test_every_algorithm_runs_over_a_stream() -> None:
     stream = bounded_walk(delta=5, seed=2, partitions=20, measurements=5)
     for name in ALGORITHMS:
-        assert simulate(planner(name), stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
+        assert simulate(contender(name), stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
