@@ -112,8 +112,8 @@ def latencies(
     lines: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]] = []
     for k in range(1, len(held)):
         new = held[k] != held[k - 1]
-        rebalanced = np.bincount(held[k][new], stream[k][new], consumers)
-        kept = np.bincount(held[k][~new], stream[k][~new], consumers)
+        rebalanced = _sums(held[k][new], stream[k][new], consumers)
+        kept = _sums(held[k][~new], stream[k][~new], consumers)
         for_kept = np.where(rebalanced == 0, true_capacity, np.minimum(true_capacity, kept))
         for_rebalanced = true_capacity - for_kept
         if (starved := np.flatnonzero((rebalanced > 0) & (for_rebalanced <= 0))).size:
@@ -139,6 +139,10 @@ def round_robin(partitions: int, consumers: int, iterations: int) -> NDArray[np.
         Consumer indices, ``int64[iterations, partitions]``.
     """
     return np.tile(np.arange(partitions) % consumers, (iterations, 1))
+
+
+def _sums(held: NDArray[np.int64], rates: NDArray[np.float64], consumers: int) -> NDArray[np.float64]:
+    return np.bincount(held, rates, consumers).astype(np.float64)
 
 
 def _lines(
