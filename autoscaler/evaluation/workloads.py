@@ -50,3 +50,42 @@ def bounded_walk(
         row[:] = now
         now = np.clip(now + rng.integers(-delta, delta, partitions, endpoint=True), 0, capacity)
     return rates
+FAMILIES = ("independent", "correlated", "anti-correlated", "bimodal", "skewed lag", "full")
+
+
+def two_demands(family: str, partitions: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what every partition needs of a consumer in rate and in backlog, in parts of what a consumer has of each.
+
+    Args:
+        family: One of ``FAMILIES``: how the two go together. All but ``full``, which is uniform up to a whole consumer, have
+            several partitions to a consumer.
+        partitions: How many partitions.
+        seed: The same seed gives the same demands.
+
+    Returns:
+        Rates and backlogs, ``float64[partitions]`` each, from 0 to 1.
+
+    Raises:
+        ValueError: The family is unknown.
+    """
+    rng = np.random.default_rng(seed)
+    rate = rng.uniform(0.02, 0.5, partitions)
+    match family:
+        case "independent":
+            lag = rng.uniform(0.02, 0.5, partitions)
+        case "correlated":
+            lag = rate * rng.uniform(0.6, 1.4, partitions)
+        case "anti-correlated":
+            lag = 0.52 - rate + rng.uniform(-0.1, 0.1, partitions)
+        case "bimodal":
+            fast = rng.random(partitions) < 0.5  # noqa: PLR2004  half of them
+            much, little = rng.uniform(0.3, 0.7, (2, partitions)), rng.uniform(0.02, 0.2, (2, partitions))
+            rate, lag = np.where(fast, much[0], little[0]), np.where(fast, little[1], much[1])
+        case "skewed lag":
+            rate, lag = rng.lognormal(-2, 0.8, partitions), rng.exponential(0.15, partitions)
+        case "full":
+            rate, lag = rng.random(partitions), rng.random(partitions)
+        case _:
+            msg = f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}"
+            raise ValueError(msg)
+    return np.clip(rate, 0.005, 1.0), np.clip(lag, 0.005, 1.0)

@@ -1,0 +1,41 @@
+"""Who is compared: every algorithm of ``packing`` on arrays, as it was published or as this project runs it."""
+
+from collections.abc import Sequence
+
+from autoscaler.evaluation.simulator import Contender
+from autoscaler.packing import ALGORITHMS, PRESETS
+
+PUBLISHED = ("NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP")
+OWN = ("MMR", "HFD")
+_OPENED_FIRST = frozenset({"NF", "NFD"})  # in the published runs consumer 0 is open before the first partition
+
+
+def published() -> list[Contender]:
+    """Return the twelve published algorithms as their authors ran them."""
+    return [
+        Contender(name=name, algorithm=name, options={"open_first": True} if name in _OPENED_FIRST else {}) for name in PUBLISHED
+    ]
+
+
+def own() -> list[Contender]:
+    """Return this project's algorithms, PACE once per preset."""
+    presets = [Contender(name=f"PACE {preset}", algorithm="PACE", options={"preset": preset}) for preset in PRESETS]
+    return [*(Contender(name=name, algorithm=name, options={}) for name in OWN), *presets]
+
+
+def contenders() -> Sequence[Contender]:
+    """Return all that are compared, the published ones first; those whose algorithm is not there are left out."""
+    return [c for c in (*published(), *own()) if c.algorithm in ALGORITHMS]
+
+
+def contender(name: str) -> Contender:
+    """Return the contender of this name.
+
+    Raises:
+        ValueError: Nobody is called so.
+    """
+    found = {c.name: c for c in contenders()}
+    if name not in found:
+        msg = f"nobody is called {name!r}; there are {', '.join(found)}"
+        raise ValueError(msg)
+    return found[name]
