@@ -19,11 +19,13 @@ class Contender:
         name: How it is called in tables, unlike any other that it is compared with.
         algorithm: One of ``packing.ALGORITHMS``.
         options: What the algorithm is asked.
+        as_listed: Whether it is given the partitions in the order in which each measurement lists them, not by their keys.
     """
 
     name: str
     algorithm: str
     options: Given
+    as_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +43,27 @@ class Trace:
     moved: NDArray[np.int64]
 
 
-def owners(contender: Contender, stream: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
+def owners(
+    contender: Contender, stream: NDArray[np.float64], capacity: float, listed: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Return who holds what after every measurement, beginning with nobody holding anything.
 
     Args:
         contender: The algorithm and its options.
         stream: Rates, ``float64[measurements, partitions]``.
         capacity: Rate that one consumer is given at most, in the unit of the rates.
+        listed: The order in which each measurement lists the partitions, ``int64[measurements, partitions]``, for who is given
+            them so; without it the same order every time.
 
     Returns:
         Consumer indices, ``int64[measurements, partitions]``.
     """
-    held = np.full(stream.shape, -1, np.int64)
+    held = np.empty(stream.shape, np.int64)
     before = np.full(stream.shape[1], -1, np.int64)
-    for rates, now in zip(stream, held, strict=True):
-        now[:] = before = assign_arrays(rates, capacity, before, contender.algorithm, **contender.options)
+    orders = listed if listed is not None and contender.as_listed else [np.arange(stream.shape[1])] * len(stream)
+    for rates, order, now in zip(stream, orders, held, strict=True):
+        now[order] = assign_arrays(rates[order], capacity, before[order], contender.algorithm, **contender.options)
+        before = now
     return held
 
 
@@ -76,6 +84,8 @@ def trace(held: NDArray[np.int64], stream: NDArray[np.float64], capacity: float)
     )
 
 
-def simulate(contender: Contender, stream: NDArray[np.float64], capacity: float) -> Trace:
+def simulate(
+    contender: Contender, stream: NDArray[np.float64], capacity: float, listed: NDArray[np.int64] | None = None
+) -> Trace:
     """Run a planner over a stream and return its figures; see ``owners`` and ``trace``."""
-    return trace(owners(contender, stream, capacity), stream, capacity)
+    return trace(owners(contender, stream, capacity, listed), stream, capacity)

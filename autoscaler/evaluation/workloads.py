@@ -10,6 +10,7 @@ PUBLISHED_CAPACITY = 100
 PUBLISHED_PARTITIONS = 200
 PUBLISHED_MEASUREMENTS = 501
 PUBLISHED_DELTAS = (0, 5, 10, 15, 20, 25)
+FAMILIES = ("independent", "correlated", "anti-correlated", "bimodal", "skewed lag", "full")
 
 
 def bounded_walk(
@@ -50,7 +51,18 @@ def bounded_walk(
         row[:] = now
         now = np.clip(now + rng.integers(-delta, delta, partitions, endpoint=True), 0, capacity)
     return rates
-FAMILIES = ("independent", "correlated", "anti-correlated", "bimodal", "skewed lag", "full")
+
+
+def listings(measurements: int, partitions: int, seed: int) -> NDArray[np.int64]:
+    """Return the order in which every measurement lists the partitions: anew at random, as the published streams do.
+
+    It matters for NF, FF, WF and BF, which place partitions as they are given, and is why they move so much.
+
+    Returns:
+        Positions of partitions, ``int64[measurements, partitions]``.
+    """
+    rng = np.random.default_rng((seed, 1))  # apart from the draws of the rates
+    return rng.permuted(np.tile(np.arange(partitions), (measurements, 1)), axis=1)
 
 
 def two_demands(family: str, partitions: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,11 +1,15 @@
 """A planner over a stream: who holds what, and the figures that follow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from autoscaler.evaluation.contenders import published
 from autoscaler.evaluation.metrics import cardinal_bin_scores, mean_r_score
+from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.simulator import Contender, owners, simulate, trace
-from autoscaler.evaluation.workloads import bounded_walk
+from autoscaler.evaluation.workloads import bounded_walk, listings
 from autoscaler.packing import ALGORITHMS
 
 
@@ -51,3 +55,26 @@ def test_every_algorithm_runs_over_a_stream() -> None:
     stream = bounded_walk(delta=5, seed=2, partitions=20, measurements=5)
     for name in ALGORITHMS:
         assert simulate(contender(name), stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
+
+
+def test_who_takes_partitions_as_listed_follows_the_listing_and_nobody_else() -> None:
+    stream = np.array([[5.0, 6.0, 4.0], [5.0, 6.0, 4.0]])
+    listed = np.array([[0, 1, 2], [2, 1, 0]])
+    first_fit = replace(contender("FF"), as_listed=True)
+    assert owners(first_fit, stream, 10, listed).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert owners(contender("FF"), stream, 10, listed).tolist() == [[0, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("delta", [5, 25])
+def test_the_twelve_score_as_published(delta: int) -> None:
+    """Landau et al. 2024: cardinal bin score and mean Rscore, over a stream of ours drawn like theirs."""
+    stream = bounded_walk(delta=delta, seed=2)
+    measurements, partitions = stream.shape
+    order = listings(measurements, partitions, seed=2)
+    runs = {c.name: simulate(c, stream, 100, order) for c in published()}
+    cost = cardinal_bin_scores({name: run.consumers for name, run in runs.items()})
+    for name, figures in FIGURES[delta].items():
+        assert 100 * cost[name] == pytest.approx(figures.cbs_percent, abs=1.0), name
+        assert mean_r_score(runs[name].r_scores) == pytest.approx(figures.r_score, rel=0.1), (
+            name
+        )  # one seed; the mean of several is nearer
