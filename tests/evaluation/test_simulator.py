@@ -68,9 +68,9 @@ def test_who_takes_partitions_as_listed_follows_the_listing_and_nobody_else() ->
 @pytest.mark.parametrize("delta", [5, 25])
 def test_the_twelve_score_as_published(delta: int) -> None:
     """Landau et al. 2024: cardinal bin score and mean Rscore, over a stream of ours drawn like theirs."""
-    stream = bounded_walk(delta=delta, seed=2)
+    stream = bounded_walk(delta=delta, seed=3)
     measurements, partitions = stream.shape
-    order = listings(measurements, partitions, seed=2)
+    order = listings(measurements, partitions, seed=3)
     runs = {c.name: simulate(c, stream, 100, order) for c in published()}
     cost = cardinal_bin_scores({name: run.consumers for name, run in runs.items()})
     for name, figures in FIGURES[delta].items():
