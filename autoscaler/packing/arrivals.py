@@ -1,0 +1,49 @@
+"""Placements that give the partitions without a home one, and move nobody else. Part of *pack*."""
+
+from collections.abc import Iterator
+
+from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Ints, bins_of, closed_slot, crowded, fits, put, tightest
+from autoscaler.packing.compiled import compiled
+from autoscaler.packing.fixed_point import Demand
+
+
+@compiled
+def someone_crowded(bins: Bins) -> bool:
+    """Say whether any consumer is crowded."""
+    found = 0
+    for c in range(len(bins.load)):
+        found += crowded(bins, c)
+    return found > 0
+
+
+@compiled
+def fit_waiting(bins: Bins, limit: float = LIMIT) -> None:
+    """Place what waits by best fit decreasing, up to a load; what is larger gets a consumer of its own."""
+    for j in range(len(bins.owner)):
+        if bins.owner[j] < 0:
+            c = tightest(bins, j, NOBODY, limit)
+            put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
+
+
+@compiled
+def set_apart(bins: Bins) -> None:
+    """Place what waits on consumers of its own, all together as far as they fit."""
+    own = NOBODY
+    for j in range(len(bins.owner)):
+        if bins.owner[j] < 0:
+            if own < 0 or not fits(bins, j, own):
+                own = closed_slot(bins, NOBODY)
+            put(bins, j, own)
+
+
+def arrivals_placed(demand: Demand, present: Ints) -> Iterator[Bins]:
+    """Give the placements in which only what waits is placed, by best fit and on fresh consumers; none if someone is crowded.
+
+    A consumer that is taken away comes back under another name with the second one, so that nothing but its partitions moves.
+    """
+    for place in (fit_waiting, set_apart):
+        bins = bins_of(demand.share, demand.cost, present, present)
+        if someone_crowded(bins):
+            return
+        place(bins)
+        yield bins

@@ -1,0 +1,81 @@
+"""Ask a planner again from its own result until it stays, so that a constant load moves nothing. Part of *pack*.
+
+Partitions are numbered by decreasing share, as in ``Bins``; planners here are blind to what consumers are called.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from autoscaler.packing.bins import LIMIT, NOBODY, OVERSIZED, Floats, Ints
+from autoscaler.packing.home_fit import name_anew
+from autoscaler.packing.options import Planned
+
+Improve = Callable[[Ints], Ints]  # from labels, numbered by first appearance, to other labels
+
+
+class Demand(NamedTuple):
+    """What is to be placed.
+
+    Attributes:
+        share: float64[n], decreasing; ``OVERSIZED`` above the capacity.
+        cost: float64[n], decreasing.
+        home: int64[n], -1 for none.
+        order: int64[n], where each stood in the caller's arrays.
+    """
+
+    share: Floats
+    cost: Floats
+    home: Ints
+    order: Ints
+
+
+def demand_of(e: Floats, cost: Floats, home: Ints) -> Demand:
+    """Return the partitions by decreasing cost, and so by decreasing share; ties stay in the caller's order."""
+    order = np.argsort(-cost, kind="stable")
+    share = np.where(cost > LIMIT, OVERSIZED, e)
+    return Demand(share[order], cost[order], home[order], order)
+
+
+def settle(demand: Demand, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Planned:
+    """Place everything so that the planner, asked again, stays.
+
+    Args:
+        demand: What is to be placed.
+        improve: One round of the planner; gives back what it was given if it stays.
+        gentle: For a placement of which some partitions wait: placements that move nobody else, the best first.
+
+    Returns:
+        Labels in the caller's order, the consumers named after the old ones from which they keep most.
+    """
+    present = canonical(demand.home)
+    settled = _gently(present, improve, gentle)
+    while settled is None:
+        planned = canonical(improve(present))
+        if np.array_equal(planned, present):
+            settled = planned
+        present = planned
+    labels = np.empty_like(demand.home)
+    labels[demand.order] = name_anew(demand.cost, demand.home, settled, 2 * len(labels) + 1)
+    return Planned(labels)
+
+
+def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Ints | None:
+    """Return the first placement that moves nobody and at which the planner stays."""
+    if not np.any(present == NOBODY) or not np.any(present != NOBODY):
+        return None
+    for offered in gentle(present):
+        labels = canonical(offered)
+        if np.array_equal(canonical(improve(labels)), labels):
+            return labels
+    return None
+
+
+def canonical(labels: Ints) -> Ints:
+    """Return labels numbered by first appearance, so that nothing depends on what consumers are called; -1 stays."""
+    known, first, position = np.unique(labels, return_index=True, return_inverse=True)
+    missing = int(known.size > 0 and known[0] == NOBODY)
+    rank = np.full(len(known), NOBODY)
+    rank[missing + np.argsort(first[missing:], kind="stable")] = np.arange(len(known) - missing)
+    return rank[position]

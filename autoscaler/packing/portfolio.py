@@ -1,0 +1,74 @@
+"""One round of PACE: the best of several placements, each brought home. Part of *pack*."""
+
+import numpy as np
+
+from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins
+from autoscaler.packing.compiled import compiled
+from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
+from autoscaler.packing.homing import bring_home
+from autoscaler.packing.plan import Prices, objective, plan
+
+BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
+_SWEEPS = 5
+_BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
+
+
+@compiled
+def least_consumers(share: Floats) -> int:
+    """Return a number of consumers that no placement goes below: by the sum, and by partitions above half a capacity."""
+    total, halves = 0.0, 0
+    for x in share:
+        total += min(x, 1.0)
+        halves += x > 0.5 + 1e-9
+    return max(1, halves, int(np.ceil(total - 1e-9 * len(share))))
+
+
+@compiled
+def is_settled(bins: Bins) -> bool:
+    """Say whether everything has an owner and nobody is crowded."""
+    for c in range(len(bins.load)):
+        if crowded(bins, c):
+            return False
+    return bool(np.all(bins.owner >= 0))
+
+
+@compiled
+def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
+    """Return the best placement found, and the present one unless another is really better.
+
+    Args:
+        share: Of every partition, decreasing.
+        cost: Of moving it.
+        home: Its consumer, ``NOBODY`` for none.
+        prices: What is minimised.
+    """
+    bound = least_consumers(share)
+    bins = bins_of(share, cost, home, home)
+    best, least = home, np.inf
+    if is_settled(bins):
+        least = objective(bins, prices) - _BETTER
+        if least <= prices.consumer * bound:
+            return best
+    price = plan(bins, bound, prices)
+    if price < least:
+        bring_home(bins, _SWEEPS)
+        best, least = bins.owner, objective(bins, prices)
+    for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
+        bins = from_scratch(share, cost, home, kind)
+        price = objective(bins, prices)
+        if price < least:
+            best, least = bins.owner, price
+    return best
+
+
+@compiled
+def from_scratch(share: Floats, cost: Floats, home: Ints, kind: int) -> Bins:
+    """Return a placement made without regard to where things are, then named after the old consumers and brought home."""
+    bins = empty_bins(share, cost, home)
+    if kind == BEST_FIT:
+        fit_anew(bins)
+    else:
+        fit_home(bins, 1.0 if kind == HOME_FIT else 0.0)
+    named = bins_of(share, cost, home, name_anew(cost, home, bins.owner, len(bins.load)))
+    bring_home(named, _SWEEPS)
+    return named
