@@ -1,10 +1,11 @@
 """Placement of partitions on consumers: pure functions of rates, capacity and present owners."""
 
 from autoscaler.packing.algorithms import ALGORITHMS, assign, assign_arrays
+from autoscaler.packing.bounded import Fitted, fewest_by_size, fit_count
 from autoscaler.packing.lower_bounds import lower_bound
 from autoscaler.packing.options import PRESETS, Given, Options, Planned, Planner
 from autoscaler.packing.placement import Assignment, r_score
-from autoscaler.packing.repair import Fitted, consumer_loads, drain, fit_count, place_unowned
+from autoscaler.packing.repair import consumer_loads, drain, place_unowned
 
 __all__ = [
     "ALGORITHMS",
@@ -19,6 +20,7 @@ __all__ = [
     "assign_arrays",
     "consumer_loads",
     "drain",
+    "fewest_by_size",
     "fit_count",
     "lower_bound",
     "place_unowned",

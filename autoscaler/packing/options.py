@@ -31,6 +31,7 @@ class Given(TypedDict, total=False):
     Attributes:
         preset: A name in ``PRESETS``: consumer price, drift weight and horizon together. A value given beside it wins.
         consumer_price: What one consumer costs for one step, in units of the R-score (lambda).
+        paid_for: How many consumers cost nothing, because they run in any case: emptying one of them saves nothing.
         drift_weight: What the expected moves of the coming measurements count against moves now (gamma).
         horizon: How many measurements ahead the placement should hold (H).
         drift: Spread of the rate increments in bytes per second, or an estimator of it (sigma).
@@ -42,6 +43,7 @@ class Given(TypedDict, total=False):
 
     preset: str
     consumer_price: float
+    paid_for: int
     drift_weight: float
     horizon: float
     drift: "float | Drift"
@@ -56,6 +58,7 @@ class Options:
     """What a planner gets: as ``Given``, complete, with ``sigma`` in units of the capacity in place of ``drift``."""
 
     consumer_price: float = 0.7
+    paid_for: float = 0.0
     drift_weight: float = 1.0
     horizon: float = 1.0
     sigma: float = 0.0
@@ -95,7 +98,7 @@ class Planner(Protocol):
         ...
 
 
-_PACE = frozenset({"preset", "consumer_price", "drift_weight", "horizon", "drift"})
+_PACE = frozenset({"preset", "consumer_price", "paid_for", "drift_weight", "horizon", "drift"})
 TAKES: Mapping[str, frozenset[str]] = {
     "NF": frozenset({"open_first"}),
     "NFD": frozenset({"open_first"}),

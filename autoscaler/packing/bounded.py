@@ -1,0 +1,161 @@
+"""Placements with a bounded number of consumers: the load shared by those that may be had, or spread over those asked for."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Unpack
+
+import numpy as np
+
+from autoscaler.model import TopicPartition
+from autoscaler.packing.algorithms import assign, assign_arrays
+from autoscaler.packing.options import Given
+from autoscaler.packing.placement import Assignment, assignment, decreasing
+from autoscaler.packing.repair import drain
+
+_PRICED = frozenset({"PACE", "EXACT"})  # for them a bound is a price
+_BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
+_STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
+_SMALLEST = 1e-9  # bytes/s: below this a capacity is not halved again (as many consumers as partitions never go above the bound)
+_IDLE_SHARE = 0.01  # of the mean rate: what a silent partition counts for when partitions are to be spread
+
+Loads = Mapping[TopicPartition, float]
+Owners = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A placement whose number of consumers was bounded.
+
+    Attributes:
+        plan: Its figures are those of the capacity asked for, not of the scaled one.
+        wanted: Consumers that the load takes when nothing bounds them.
+        capacity: Scaled capacity at which the plan came out; above what was asked for if consumers are lacking.
+    """
+
+    plan: Assignment
+    wanted: int
+    capacity: float
+
+    @property
+    def limited(self) -> bool:
+        """Say whether the bounds changed the number of consumers."""
+        return self.plan.consumers != self.wanted
+
+
+def fewest_by_size(rates: Collection[float], capacity: float) -> int:
+    """Return how many consumers best-fit decreasing takes, whoever holds what now."""
+    sizes = np.fromiter(rates, np.float64, len(rates))
+    owner = assign_arrays(sizes, capacity, np.full(len(sizes), -1), "BFD")
+    return len(np.unique(owner))
+
+
+def fit_count(
+    loads: Loads,
+    capacity: float,
+    previous: Owners,
+    algorithm: str,
+    *,
+    at_least: int,
+    at_most: int,
+    **options: Unpack[Given],
+) -> Fitted:
+    """Place by the same algorithm so that the number of consumers lies within bounds.
+
+    The capacity is scaled, equally for everybody, to the smallest at which the bounded number suffices, found by bisection:
+    above what was asked for where consumers are lacking, so that the overload is shared instead of falling on the last one;
+    below it where more are asked for than needed, so that load is spread. Counts jump where rates are alike: consumers that
+    no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition. ``options`` are
+    those that the algorithm takes.
+
+    For PACE and EXACT a number of consumers is a price: where fewer than they prefer do at this capacity, it is not scaled.
+    Where it must be, best-fit decreasing finds the capacity, which costs a fraction, and PACE places.
+
+    Raises:
+        ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
+    """
+    if at_most < 1 or at_least > at_most:
+        msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
+        raise ValueError(msg)
+    free = assign(loads, capacity, previous, algorithm, **options)
+    at_least = min(at_least, len(loads))
+    if at_least <= free.consumers <= at_most:
+        return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
+    bound = min(max(free.consumers, at_least), at_most)
+    rates = _with_idle_share(loads) if free.consumers < at_least else loads
+    if algorithm in _PRICED:
+        needed = fewest_by_size(loads.values(), capacity)
+        enough = free.consumers > at_most >= needed
+        scaled = capacity if enough else _scaled(lambda c: fewest_by_size(rates.values(), c), capacity, bound)
+        owner = _at_most(rates, scaled, previous, bound, options)
+        wanted = needed if enough else free.consumers
+    else:
+        scaled = _scaled(lambda c: assign(rates, c, previous, algorithm, **options).consumers, capacity, bound)
+        owner = assign(rates, scaled, previous, algorithm, **options).owner
+        wanted, enough = free.consumers, False
+    if not enough:
+        owner = _split(rates, owner, bound)
+    return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=wanted, capacity=scaled)
+
+
+def _at_most(rates: Loads, capacity: float, previous: Owners, bound: int, options: Given) -> Owners:
+    """Return PACE's placement on at most so many consumers, which best-fit decreasing must be able to do with."""
+    hard: Given = {**options, "consumer_price": _BEYOND_PRICE, "paid_for": bound}
+    plan = assign(rates, capacity, previous, "PACE", **hard)
+    if plan.consumers <= bound:
+        return plan.owner
+    # A large group is placed in parts, each of which rounds its number of consumers up: the lightest give up what they hold.
+    emptied = drain(rates, capacity, plan.owner, set(plan.owner.values()), bound)
+    return assign(rates, capacity, previous, "BFD").owner if emptied is None else emptied
+
+
+def _scaled(count_at: Callable[[float], int], capacity: float, bound: int) -> float:
+    """Return the smallest capacity that takes ``bound`` consumers at most, to one part in thousands."""
+    low = high = capacity
+    low_count = high_count = count_at(capacity)
+    while high_count > bound:
+        low, low_count, high = high, high_count, high * 2
+        high_count = count_at(high)
+    while low_count <= bound and low > _SMALLEST:
+        high, high_count, low = low, low_count, low / 2
+        low_count = count_at(low)
+    if low_count <= bound:
+        return high if high_count >= low_count else low
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        if count_at(middle) <= bound:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _split(loads: Loads, owner: Owners, count: int) -> dict[TopicPartition, int]:
+    """Split the most loaded consumer that holds several partitions between itself and a free one, until there are enough."""
+    split = dict(owner)
+    held: dict[int, list[TopicPartition]] = {}
+    for p in decreasing(split, loads):
+        held.setdefault(split[p], []).append(p)
+    heap = [(-math.fsum(loads[p] for p in ps), c) for c, ps in held.items() if len(ps) > 1]
+    heapify(heap)
+    free = (c for c in range(len(held) + count) if c not in held)
+    for new in (next(free) for _ in range(count - len(held))):
+        _, old = heappop(heap)
+        halves: dict[int, list[TopicPartition]] = {old: [], new: []}
+        sums = {old: 0.0, new: 0.0}
+        for p in held[old]:
+            half = old if sums[old] <= sums[new] else new
+            halves[half].append(p)
+            sums[half] += loads[p]
+            split[p] = half
+        for c, ps in halves.items():
+            held[c] = ps
+            if len(ps) > 1:
+                heappush(heap, (-math.fsum(loads[p] for p in ps), c))
+    return split
+
+
+def _with_idle_share(loads: Loads) -> dict[TopicPartition, float]:
+    mean = math.fsum(loads.values()) / len(loads)
+    return {p: max(rate, _IDLE_SHARE * mean, 1e-6) for p, rate in loads.items()}
