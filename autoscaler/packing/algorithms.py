@@ -12,6 +12,7 @@ import numpy as np
 from autoscaler.packing import published
 from autoscaler.packing.options import Floats, Given, Labels, Options, Planned, Planner, read_options
 from autoscaler.packing.placement import Assignment, P, assignment, check_capacity, check_loads, check_previous
+from autoscaler.packing.published_arrays import place_arrays
 
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
@@ -81,10 +82,7 @@ def assign_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: s
     rates, previous = _check_arrays(rates, capacity, previous)
     chosen = read_options(algorithm, options, capacity)
     if algorithm in published.RULES:
-        held = {j: consumer for j, consumer in enumerate(previous.tolist()) if consumer >= 0}
-        loads = dict(enumerate(rates.tolist()))
-        owner = published.place(loads, capacity, held, algorithm, open_first=chosen.open_first)
-        return np.array([owner[j] for j in range(len(rates))], np.int64)
+        return place_arrays(rates, capacity, previous, algorithm, open_first=chosen.open_first)
     known, home = np.unique(previous, return_inverse=True)
     missing = int(known.size > 0 and known[0] < 0)
     planned = _plan(rates, capacity, home.astype(np.int64) - missing, algorithm, chosen)

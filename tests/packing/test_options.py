@@ -1,0 +1,85 @@
+"""Options: who takes which, what they mean together, and what is refused."""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from autoscaler.packing import ALGORITHMS, PRESETS, Given, assign
+from autoscaler.packing.options import TAKES, Options, read_options
+from tests.builders import named
+
+
+@dataclass(frozen=True)
+class Estimate:
+    sigma: float
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "why"),
+    [
+        ({}, (0.7, 1, 1), "balanced is the default"),
+        ({"preset": "lean"}, (100, 0, 1), "a preset sets all three"),
+        ({"preset": "even"}, (2, 1, 1), "as above"),
+        ({"preset": "quiet"}, (0.35, 1, 1), "as above"),
+        ({"preset": "quiet", "consumer_price": 3}, (3, 1, 1), "what is said beside a preset wins"),
+        ({"drift_weight": 0.5, "horizon": 4}, (0.7, 0.5, 4), "the rest is balanced"),
+    ],
+)
+def test_presets(given: Given, expected: tuple[float, float, float], why: str) -> None:
+    options = read_options("PACE", given, 10)
+    assert (options.consumer_price, options.drift_weight, options.horizon) == expected, why
+
+
+def test_presets_are_the_documented_four() -> None:
+    assert list(PRESETS) == ["lean", "even", "balanced", "quiet"]
+    assert read_options("PACE", {"preset": "balanced"}, 10) == Options()
+
+
+@pytest.mark.parametrize(("drift", "sigma"), [(3.0, 0.03), (0, 0.0), (Estimate(5.0), 0.05), (1e300, 1e9)])
+def test_drift_is_in_the_unit_of_the_rates(drift: float | Estimate, sigma: float) -> None:
+    assert read_options("PACE", {"drift": drift}, 100 if drift != 1e300 else 1e-300).sigma == pytest.approx(sigma)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_options_of_others_are_refused(algorithm: str) -> None:
+    for option in set(Given.__annotations__) - TAKES.get(algorithm, frozenset()):
+        with pytest.raises(ValueError, match=f"{algorithm} does not take {option}"):
+            assign(named(a=1), 10, {}, algorithm, **cast("Given", {option: 1}))
+
+
+def test_an_option_that_nobody_takes_is_refused_with_those_taken() -> None:
+    with pytest.raises(ValueError, match="PACE does not take colour; it takes consumer_price, drift, drift_weight"):
+        read_options("PACE", cast("Given", {"colour": 1}), 10)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"preset": "eager"}, "preset 'eager' is unknown; choose one of lean, even, balanced, quiet"),
+        ({"consumer_price": math.nan}, "consumer_price .* from 0, not nan"),
+        ({"consumer_price": -1}, "consumer_price .* from 0, not -1"),
+        ({"drift_weight": math.inf}, "drift_weight .*inf"),
+        ({"horizon": 0}, "horizon .* above 0, not 0"),
+        ({"drift": -0.1}, "drift .*-0.1"),
+        ({"drift": "much"}, "drift .*'much'"),
+        ({"drift": Estimate(math.nan)}, "drift .*nan"),
+        ({"consumer_price": True}, "consumer_price .*True"),
+    ],
+)
+def test_values_without_meaning_are_refused_by_name(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_options("PACE", cast("Given", given), 10)
+
+
+def test_a_ratio_above_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"fill_ratio must be a finite number above 0 to 1, not 1\.1"):
+        read_options("MMR", {"fill_ratio": 1.1}, 10)
+
+
+@pytest.mark.parametrize("algorithm", ["NF", "NFD"])
+def test_opening_consumer_0_first_is_what_the_published_runs_did(algorithm: str) -> None:
+    loads, previous = named(a=6, b=5), dict.fromkeys(named(a=0), 4)
+    assert list(assign(loads, 10, previous, algorithm).owner.values()) == [4, 0]
+    assert list(assign(loads, 10, previous, algorithm, open_first=True).owner.values()) == [0, 1], "a fits on the open one"
