@@ -5,13 +5,14 @@ both. A kernel that ran on without end would not see a signal, so the time limit
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autoscaler.packing import ALGORITHMS, Assignment, assign
-from autoscaler.packing.algorithms import assign_arrays
+from autoscaler.packing import ALGORITHMS, PRESETS, Assignment, Given, assign, assign_arrays
+from autoscaler.packing.options import TAKES
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -23,6 +24,7 @@ FAST = [a for a in ALGORITHMS if a != "EXACT"]
 ROUNDING = 3e-9  # of the capacity: fitting forgives 1e-9, and the sums of a plan are taken in another order here
 CAPACITIES = (1.0, 1.0, 1.0, 100.0, 7.5e6, 1e-300, 1e300, 3.0)
 PIECES = 20
+CHANCE = 0.5  # that an option is given
 
 
 def _one(rng: np.random.Generator, *values: float) -> float:
@@ -94,6 +96,8 @@ def drawn(number: int) -> Input:
     n = int(rng.choice([0, 1, 2, 3, int(rng.integers(4, 16)), int(rng.integers(4, 50))], p=[0.01, 0.07, 0.1, 0.12, 0.5, 0.2]))
     if number % 500 == 0:
         n = int(rng.integers(200, 400))
+    elif number % 1000 == 1:
+        n = int(rng.integers(1000, 1500))  # often more consumers than are planned in one piece
     capacity = float(rng.choice(CAPACITIES))
     rates = RATES[rng.integers(len(RATES))](rng, n)
     with np.errstate(over="ignore"):
@@ -110,7 +114,7 @@ def check(rates: Floats, capacity: float, previous: Labels, owner: Labels) -> No
     assert owner.dtype == np.int64
     known = np.isin(owner, previous)
     assert np.all(owner >= 0)
-    assert np.all(known | (owner < len(rates))), "a new consumer gets a low index"
+    assert np.all(known | (owner <= len(rates))), "a new consumer gets a low index"
     consumers, label = np.unique(owner, return_inverse=True)
     most = 1e9 * capacity if capacity < 1 else np.inf
     load = np.bincount(label, weights=np.minimum(rates, most) / capacity)
@@ -119,15 +123,34 @@ def check(rates: Floats, capacity: float, previous: Labels, owner: Labels) -> No
     assert not crowded.any(), f"consumers {consumers[crowded].tolist()} hold {load[crowded].tolist()} capacities"
 
 
-def keep(algorithm: str, given: Input) -> Labels:
+def options(algorithm: str, number: int, capacity: float) -> Given:
+    """Return options that the algorithm takes, the same for the same number."""
+    rng = np.random.default_rng(number)
+    if number % 2 or algorithm not in TAKES:
+        return {}
+    values: Given = {
+        "preset": str(rng.choice(list(PRESETS))),
+        "consumer_price": _one(rng, 0.0, 0.1, 5.0, 1e9),
+        "drift_weight": _one(rng, 0.0, 0.3, 1.0, 50.0),
+        "horizon": _one(rng, 0.01, 1.0, 16.0),
+        "drift": _one(rng, 0.0, 1e-6, 0.03, 0.3, 1e6) * capacity,
+        "fill_ratio": _one(rng, 0.01, 0.8, 0.95, 1.0),
+        "drain_limit": _one(rng, 0.0, 0.2, 1e9),
+        "open_first": bool(rng.integers(2)),
+    }
+    chosen = {k: v for k, v in values.items() if k in TAKES[algorithm] and rng.random() < CHANCE}
+    return cast("Given", chosen)
+
+
+def keep(algorithm: str, given: Input, asked: Given) -> Labels:
     """Plan one input twice, check it, and return the plan."""
     rates, capacity, previous = given
     was = rates.copy(), previous.copy()
-    owner = assign_arrays(rates, capacity, previous, algorithm)
+    owner = assign_arrays(rates, capacity, previous, algorithm, **asked)
     assert np.array_equal(rates, was[0]), "the rates given were written to"
     assert np.array_equal(previous, was[1]), "the owners given were written to"
     check(rates, capacity, previous, owner)
-    assert np.array_equal(owner, assign_arrays(rates, capacity, previous, algorithm)), "equal input, another plan"
+    assert np.array_equal(owner, assign_arrays(rates, capacity, previous, algorithm, **asked)), "equal input, another plan"
     return owner
 
 
@@ -135,13 +158,15 @@ def run(algorithm: str, numbers: range) -> None:
     """Plan many inputs; a failure names its number."""
     for number in numbers:
         rates, capacity, previous = drawn(number)
+        asked = options(algorithm, number, capacity)
         try:
-            owner = keep(algorithm, (rates, capacity, previous))
+            owner = keep(algorithm, (rates, capacity, previous), asked)
             if algorithm in KEEP_STILL:
-                again = assign_arrays(rates, capacity, owner, algorithm)
+                again = assign_arrays(rates, capacity, owner, algorithm, **asked)
                 assert np.array_equal(again, owner), "the same load again moved something"
         except Exception as error:
-            error.add_note(f"input {number}: assign_arrays({rates.tolist()}, {capacity}, {previous.tolist()}, {algorithm!r})")
+            given = f"{rates.tolist()}, {capacity}, {previous.tolist()}, {algorithm!r}, {asked}"
+            error.add_note(f"input {number}: assign_arrays({given})")
             raise
 
 
@@ -201,13 +226,13 @@ HARD: dict[str, tuple[list[float], float, list[int]]] = {
 def test_hard_inputs(algorithm: str, case: str) -> None:
     rates, capacity, previous = HARD[case]
     given = np.array(rates), capacity, np.array(previous, np.int64)
-    owner = keep(algorithm, given)
+    owner = keep(algorithm, given, {})
     loads, held = dict(enumerate(rates)), {j: c for j, c in enumerate(previous) if c >= 0}
     plan: Assignment[int] = assign(loads, capacity, held, algorithm)
     assert list(plan.owner.values()) == owner.tolist()
     assert plan.lower_bound <= plan.consumers
     if algorithm in {*KEEP_STILL, "EXACT"}:
-        assert np.array_equal(keep(algorithm, (given[0], capacity, owner)), owner)
+        assert np.array_equal(keep(algorithm, (given[0], capacity, owner), {}), owner)
 
 
 @pytest.mark.slow
