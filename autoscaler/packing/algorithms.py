@@ -10,13 +10,16 @@ from typing import Unpack, cast
 import numpy as np
 
 from autoscaler.packing import published
+from autoscaler.packing.hfd import hfd
+from autoscaler.packing.mmr import mmr
 from autoscaler.packing.options import Floats, Given, Labels, Options, Planned, Planner, read_options
+from autoscaler.packing.pace import pace
 from autoscaler.packing.placement import Assignment, P, assignment, check_capacity, check_loads, check_previous
 from autoscaler.packing.published_arrays import place_arrays
 
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
-PLANNERS: Mapping[str, Planner] = {}
+PLANNERS: Mapping[str, Planner] = {"MMR": mmr, "HFD": hfd, "PACE": pace}
 ALGORITHMS: tuple[str, ...] = (*published.PUBLISHED, *PLANNERS)
 
 

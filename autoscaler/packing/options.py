@@ -84,7 +84,7 @@ class Planned(NamedTuple):
 class Planner(Protocol):
     """An algorithm on arrays, in units of one consumer's capacity."""
 
-    def __call__(self, e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
+    def __call__(self, e: Floats, cost: Floats, home: Labels, options: Options, /) -> Planned:
         """Place every partition.
 
         Args:
@@ -118,6 +118,7 @@ DEFAULT_PRESET = "balanced"
 _ABOVE_0 = math.ulp(0.0)
 _RANGES: Mapping[str, tuple[float, float]] = {
     "consumer_price": (0.0, math.inf),
+    "paid_for": (0.0, math.inf),
     "drift_weight": (0.0, math.inf),
     "horizon": (_ABOVE_0, math.inf),
     "drift": (0.0, math.inf),

@@ -72,7 +72,7 @@ def test_worked_examples(algorithm: str, loads: Loads, previous: Owners, owner: 
 
 
 def test_all_twelve_are_there_by_their_published_names() -> None:
-    assert set(ALGORITHMS) == set(TWELVE)
+    assert ALGORITHMS[:12] == TWELVE
 
 
 def test_the_default_is_the_least_disturbing_of_the_published_ones() -> None:
