@@ -2,8 +2,10 @@
 # Runs the autoscaler's job and keeps it running:
 #
 #   ./spark-submit.sh --config FILE [spark-submit options]
+#   ./spark-submit.sh --job FILE [spark-submit options] [-- options of the job]
 #
-# The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
+# The second form runs any other job, once and in the foreground, with the same Spark settings; all that follows is about the
+# first. The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
 # started again after a pause (1, 2, 4 ... 30 s; from 1 s again after five minutes of health), unless its exit code says that
 # this would not help: 78 (settings), 77 (another controller has taken over). SIGTERM and Ctrl-C end the job in order; the
 # workers go on. Its output is appended to logs/job.log below the configured state_dir; what this script does is said here.
@@ -18,7 +20,8 @@ readonly SETTINGS=78 FENCED=77
 readonly DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
-readonly here job=$here/jobs/autoscale.py
+readonly here
+job=$here/jobs/autoscale.py
 
 say() {
     printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >&2
@@ -28,15 +31,19 @@ say() {
 
 usage() {
     printf 'usage: %s --config FILE [spark-submit options]\n' "$0" >&2
+    printf '       %s --job FILE [spark-submit options] [-- options of the job]\n' "$0" >&2
     exit "$SETTINGS"
 }
 
 # --- what to run ------------------------------------------------------------------------------------------------------
-config='' master='' options=()
+config='' master='' once='' options=() own=()
 while (($#)); do
     case $1 in
         --config) [[ $# -ge 2 ]] || usage; config=$2; shift ;;
         --config=*) config=${1#*=} ;;
+        --job) [[ $# -ge 2 ]] || usage; once=1 job=$2; shift ;;
+        --job=*) once=1 job=${1#*=} ;;
+        --) shift; own=("$@"); break ;;
         --master) [[ $# -ge 2 ]] || usage; master=$2; options+=("$1" "$2"); shift ;;
         --master=*) master=${1#*=}; options+=("$1") ;;
         -h | --help) usage ;;
@@ -44,7 +51,8 @@ while (($#)); do
     esac
     shift
 done
-[[ -n $config ]] || usage
+if [[ -n $once ]]; then [[ -z $config ]] || usage; else [[ -n $config && ${#own[@]} -eq 0 ]] || usage; fi
+[[ -f $job ]] || { say "there is no job $job"; exit "$SETTINGS"; }
 
 python=${AUTOSCALER_PYTHON:-}
 [[ -z $python && -x $here/.venv/bin/python ]] && python=$here/.venv/bin/python
@@ -53,7 +61,7 @@ if ! "$python" -c 'import autoscaler.cli' 2>/dev/null; then
     say "$python does not have the package: run 'make install', or set AUTOSCALER_PYTHON to an interpreter that has it"
     exit "$SETTINGS"
 fi
-"$python" -m autoscaler.cli validate --config "$config" || exit $?
+if [[ -z $once ]]; then "$python" -m autoscaler.cli validate --config "$config" || exit $?; fi
 
 # One start of Python answers all: where Spark is, where the state lies, and the class path that a local master needs.
 facts=$("$python" - "$config" "${master:-local}" <<'PYTHON'
@@ -65,7 +73,8 @@ from autoscaler.settings import load
 try:
     home = jars.spark_home()
     local = sys.argv[2].startswith("local") and not any((home / "jars").glob("delta-spark_*.jar"))
-    print(home, load(sys.argv[1]).root, jars.class_path(jars.DELTA) if local else "", sep="\n")
+    root = load(sys.argv[1]).root if sys.argv[1] else ""
+    print(home, root, jars.class_path(jars.DELTA) if local else "", sep="\n")
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
@@ -77,12 +86,14 @@ export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYT
 # The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
 export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
-mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
-log=$state/logs/job.log
-exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
-if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
-    say "another spark-submit.sh runs on $state: stop it first, or give this one another state_dir"
-    exit "$SETTINGS"
+if [[ -z $once ]]; then
+    mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
+    log=$state/logs/job.log
+    exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
+    if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
+        say "another spark-submit.sh runs on $state: stop it first, or give this one another state_dir"
+        exit "$SETTINGS"
+    fi
 fi
 
 archive=${AUTOSCALER_CLASS_ARCHIVE:-} archiving=''
@@ -105,7 +116,9 @@ case ${master:-local} in
         command+=(--driver-java-options "-Xss4m $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         ;;
 esac
-command+=(${options[@]+"${options[@]}"} "$job" --config "$config")
+command+=(${options[@]+"${options[@]}"} "$job")
+[[ -z $once ]] || exec "${command[@]}" ${own[@]+"${own[@]}"}
+command+=(--config "$config")
 
 # --- run it, and again --------------------------------------------------------------------------------------------------
 child='' stopping='' killed=''

@@ -352,3 +352,34 @@ def test_it_ends_in_order_although_an_upgrade_has_replaced_the_script_while_it_r
             process.kill()
     assert process.returncode == 0, said
     assert "stopped (exit code 0)" in said
+
+
+def test_another_job_runs_once_with_its_own_options_and_without_a_configuration(script: Script) -> None:
+    script.plan(3, 0)
+    job = script.home / "jobs" / "autoscale.py"  # by the name that the stand-in looks for
+    job.parent.mkdir()
+    job.write_text("", encoding="utf-8")
+    command = [str(SCRIPT), "--job", str(job), "--conf", "spark.ui.port=4050", "--", "--full", "--seeds", "2"]
+    done = subprocess.run(command, env=script._env(), cwd=script.home, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 3, done.stderr
+    assert len(script.starts()) == 1, "a job that ends is not started again"
+    assert "output of start 0" in done.stdout, "it runs in the foreground"
+    assert script.arguments()[-6:] == ["--conf", "spark.ui.port=4050", str(job), "--full", "--seeds", "2"]
+    assert script.arguments()[script.arguments().index("--driver-class-path") + 1].endswith("/delta-4.4.0/*")
+    assert not (script.home / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--job"], "usage:"),
+        (["--job", "absent.py"], "there is no job absent.py"),
+        (["--job", "a.py", "--config", "b.yaml"], "usage:"),
+        (["--config", "b.yaml", "--", "--full"], "usage:"),
+    ],
+    ids=["no file", "absent", "both", "options for the supervised job"],
+)
+def test_a_job_that_cannot_be_run_is_said(options: list[str], says: str) -> None:
+    done = subprocess.run([str(SCRIPT), *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert says in done.stderr
