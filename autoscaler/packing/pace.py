@@ -21,7 +21,8 @@ from autoscaler.packing.portfolio import improve
 def pace(e: Floats, cost: Floats, home: Ints, options: Options) -> Planned:
     """Place every partition at the least J found; see ``Planner`` for the arrays."""
     demand = demand_of(e, cost, home)
-    prices = Prices(options.consumer_price, options.drift_weight, options.sigma * float(np.sqrt(options.horizon)))
+    sigma = options.sigma * float(np.sqrt(options.horizon))
+    prices = Prices(options.consumer_price, options.paid_for, options.drift_weight, sigma)
 
     def round_from(present: Ints) -> Ints:
         return improve(demand.share, demand.cost, present, prices)

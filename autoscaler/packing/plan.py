@@ -14,6 +14,7 @@ from autoscaler.packing.bins import (
     NOBODY,
     Bins,
     Ints,
+    ascending,
     bucket_of,
     closed_slot,
     copy_into,
@@ -26,7 +27,7 @@ from autoscaler.packing.bins import (
 from autoscaler.packing.compiled import compiled
 from autoscaler.packing.drift import drift_of, drift_with, total_drift
 from autoscaler.packing.homing import bring_home
-from autoscaler.packing.subsets import Trial, cheapest_subset, new_trial, relieve
+from autoscaler.packing.subsets import Trial, cheapest_subset, relieve
 
 _NEAR = 16  # consumers that are looked at from the tight end, and from the loose one
 _LEFTOVER = 1e-3  # what room left over counts: it breaks ties among places that cost nothing
@@ -38,11 +39,13 @@ class Prices(NamedTuple):
 
     Attributes:
         consumer: One consumer for one step (lambda).
+        paid_for: How many consumers cost nothing.
         drift: Weight of the expected moves (gamma).
         sigma: Spread of one partition's rate over the horizon, in capacities.
     """
 
     consumer: float
+    paid_for: float
     drift: float
     sigma: float
 
@@ -50,7 +53,7 @@ class Prices(NamedTuple):
 @compiled
 def objective(bins: Bins, prices: Prices) -> float:
     """Return J of a complete placement: consumers, moves and expected moves at their prices."""
-    price = prices.consumer * float(bins.opened[0]) + moved_cost(bins)
+    price = prices.consumer * max(0.0, bins.opened[0] - prices.paid_for) + moved_cost(bins)
     return price + prices.drift * total_drift(bins, prices.sigma) if prices.drift > 0.0 else price
 
 
@@ -66,7 +69,7 @@ def by_load(bins: Bins) -> Ints:
     keys = np.empty(count)
     for i in range(count):
         keys[i] = bins.load[order[i]]
-    return order[np.argsort(keys, kind="mergesort")]
+    return order[ascending(keys)]
 
 
 @compiled
@@ -95,7 +98,8 @@ def _place(bins: Bins, j: int, most: int, prices: Prices, trial: Trial) -> bool:
     c, price = _cheapest_place(bins, j, prices)
     if c < 0:
         c, price = _cheapest_ejection(bins, j, trial)
-    if may_open and (c < 0 or price > prices.consumer):
+    opening = prices.consumer if bins.opened[0] >= prices.paid_for else 0.0
+    if may_open and (c < 0 or price > opening):
         put(bins, j, closed_slot(bins, home))
         return True
     if c < 0:
@@ -186,23 +190,23 @@ def attempt(bins: Bins, most: int, lightest: Ints, prices: Prices, trial: Trial)
         dissolve(bins, c)
     if not place_waiting(bins, most, prices, trial):
         return False
-    bring_home(bins, _SWEEPS)
+    bring_home(bins, _SWEEPS, trial)
     return True
 
 
 @compiled
-def plan(bins: Bins, bound: int, prices: Prices) -> float:
+def plan(bins: Bins, bound: int, prices: Prices, trial: Trial) -> float:
     """Improve or complete a placement, and return its J; the number of consumers is found by hill climbing.
 
     Args:
         bins: Every partition at home, new ones waiting; receives the best placement found.
         bound: No placement has fewer consumers.
         prices: What is minimised.
+        trial: Room for subsets.
 
     Returns:
         J; infinity if no placement was found, and ``bins`` is then left incomplete.
     """
-    trial = new_trial()
     relieve(bins, prices.drift, prices.sigma, trial)
     lightest = by_load(bins)
     start, tried = empty_bins(bins.share, bins.cost, bins.home), empty_bins(bins.share, bins.cost, bins.home)

@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins
+from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins, moved_cost
 from autoscaler.packing.compiled import compiled
 from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
 from autoscaler.packing.homing import bring_home
 from autoscaler.packing.plan import Prices, objective, plan
+from autoscaler.packing.subsets import new_trial
 
 BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
-_SWEEPS = 5
+SWEEPS = 5
+_HOPE = 0.3  # of the moves stay after homing, at best: a placement that is then still too dear is not brought home
 _BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
 
 
@@ -42,19 +44,21 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
         home: Its consumer, ``NOBODY`` for none.
         prices: What is minimised.
     """
-    bound = least_consumers(share)
+    bound, trial = least_consumers(share), new_trial()
     bins = bins_of(share, cost, home, home)
     best, least = home, np.inf
     if is_settled(bins):
         least = objective(bins, prices) - _BETTER
         if least <= prices.consumer * bound:
             return best
-    price = plan(bins, bound, prices)
-    if price < least:
-        bring_home(bins, _SWEEPS)
+    if plan(bins, bound, prices, trial) < least:
+        bring_home(bins, SWEEPS, trial)
         best, least = bins.owner, objective(bins, prices)
     for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
         bins = from_scratch(share, cost, home, kind)
+        if prices.consumer * bins.opened[0] + _HOPE * moved_cost(bins) >= least:
+            continue
+        bring_home(bins, SWEEPS, trial)
         price = objective(bins, prices)
         if price < least:
             best, least = bins.owner, price
@@ -63,12 +67,10 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
 
 @compiled
 def from_scratch(share: Floats, cost: Floats, home: Ints, kind: int) -> Bins:
-    """Return a placement made without regard to where things are, then named after the old consumers and brought home."""
+    """Return a placement made without regard to where things are, its consumers named after the old ones."""
     bins = empty_bins(share, cost, home)
     if kind == BEST_FIT:
         fit_anew(bins)
     else:
         fit_home(bins, 1.0 if kind == HOME_FIT else 0.0)
-    named = bins_of(share, cost, home, name_anew(cost, home, bins.owner, len(bins.load)))
-    bring_home(named, _SWEEPS)
-    return named
+    return bins_of(share, cost, home, name_anew(cost, home, bins.owner, len(bins.load)))
