@@ -53,7 +53,7 @@ class Prices(NamedTuple):
 @compiled
 def objective(bins: Bins, prices: Prices) -> float:
     """Return J of a complete placement: consumers, moves and expected moves at their prices."""
-    price = prices.consumer * max(0.0, bins.opened[0] - prices.paid_for) + moved_cost(bins)
+    price = prices.consumer * max(0.0, float(bins.opened[0]) - prices.paid_for) + moved_cost(bins)
     return price + prices.drift * total_drift(bins, prices.sigma) if prices.drift > 0.0 else price
 
 
