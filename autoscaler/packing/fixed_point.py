@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autoscaler.packing.bins import LIMIT, NOBODY, OVERSIZED, Floats, Ints
+from autoscaler.packing.compiled import compiled
 from autoscaler.packing.home_fit import name_anew
 from autoscaler.packing.options import Planned
 
@@ -72,10 +73,15 @@ def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[I
     return None
 
 
+@compiled
 def canonical(labels: Ints) -> Ints:
     """Return labels numbered by first appearance, so that nothing depends on what consumers are called; -1 stays."""
-    known, first, position = np.unique(labels, return_index=True, return_inverse=True)
-    missing = int(known.size > 0 and known[0] == NOBODY)
-    rank = np.full(len(known), NOBODY)
-    rank[missing + np.argsort(first[missing:], kind="stable")] = np.arange(len(known) - missing)
-    return rank[position]
+    number = np.full(labels.max() + 1, NOBODY)
+    numbered, known = np.full(len(labels), NOBODY), 0
+    for j in range(len(labels)):
+        if labels[j] >= 0:
+            if number[labels[j]] < 0:
+                number[labels[j]] = known
+                known += 1
+            numbered[j] = number[labels[j]]
+    return numbered

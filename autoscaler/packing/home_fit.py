@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autoscaler.packing.bins import NOBODY, Bins, Floats, Ints, bucket_of, closed_slot, fits, put, tightest
+from autoscaler.packing.bins import NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, tightest
 from autoscaler.packing.compiled import compiled
 
 
@@ -73,7 +73,7 @@ def name_anew(cost: Floats, home: Ints, owner: Ints, slots: int) -> Ints:
     pair, common = _overlaps(cost, home, owner, slots)
     name = np.full(slots, NOBODY)
     used = np.zeros(slots, np.bool_)
-    for i in np.argsort(-common, kind="mergesort"):
+    for i in ascending(-common):
         new, old = pair[i] // slots, pair[i] % slots
         if name[new] < 0 and not used[old]:
             name[new] = old
@@ -99,9 +99,8 @@ def _overlaps(cost: Floats, home: Ints, owner: Ints, slots: int) -> tuple[Ints, 
             pair[count], common[count] = owner[j] * slots + home[j], cost[j]
             count += 1
     last = -1
-    order = np.argsort(pair[:count], kind="mergesort")
     merged, total = np.empty(count, np.int64), np.empty(count)
-    for i in order:
+    for i in ascending(pair[:count].astype(np.float64)):
         if last >= 0 and merged[last] == pair[i]:
             total[last] += common[i]
         else:

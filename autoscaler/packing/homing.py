@@ -8,6 +8,7 @@ import numpy as np
 
 from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Ints, fits, move, put, take, tightest
 from autoscaler.packing.compiled import compiled
+from autoscaler.packing.subsets import Trial, tabulate
 
 _GAIN = 1e-9  # what is less is rounding
 _LOOKED_AT = 8  # partitions of a home that may make room
@@ -15,17 +16,19 @@ _TOGETHER = 3  # partitions that make room at once
 
 
 @compiled
-def bring_home(bins: Bins, sweeps: int) -> None:
+def bring_home(bins: Bins, sweeps: int, trial: Trial) -> None:
     """Lower the cost of the moves by returns, swaps and ejections; the number of consumers never rises.
 
     Args:
         bins: A complete placement; changed in place.
         sweeps: How often the partitions away from home are gone through at most.
+        trial: Room for subsets.
     """
+    goes_to = np.full(_TOGETHER, NOBODY)
     for _ in range(sweeps):
         found = False
         for j in range(len(bins.owner)):
-            if _is_away(bins, j) and _return(bins, j):
+            if _is_away(bins, j) and _return(bins, j, trial, goes_to):
                 found = True
         if not found:
             return
@@ -38,131 +41,96 @@ def _is_away(bins: Bins, j: int) -> bool:
 
 
 @compiled
-def _return(bins: Bins, j: int) -> bool:
+def _return(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> bool:
     """Bring a partition home if that gains; say whether it did."""
-    if fits(bins, j, bins.home[j]):
-        move(bins, j, bins.home[j])
-        return True
-    room = np.full(_TOGETHER, NOBODY)
-    target = np.full(_TOGETHER, NOBODY)
-    if not _find_room(bins, j, room, target):
-        return False
     home = bins.home[j]
+    if fits(bins, j, home):
+        move(bins, j, home)
+        return True
+    mask = _find_room(bins, j, trial, goes_to)
+    if mask == 0:
+        return False
+    _settle(bins, j, mask, trial, goes_to)
     take(bins, j)
-    for y in room:
-        if y >= 0:
-            take(bins, y)
     for i in range(_TOGETHER):
-        if room[i] >= 0:
-            put(bins, room[i], target[i])
+        if goes_to[i] >= 0:
+            take(bins, trial.chosen[i])
+    for i in range(_TOGETHER):
+        if goes_to[i] >= 0:
+            put(bins, trial.chosen[i], goes_to[i])
     put(bins, j, home)
     return True
 
 
 @compiled
-def _find_room(bins: Bins, j: int, best: Ints, target: Ints) -> bool:
-    """Find the partitions whose leaving lets ``j`` come home at the greatest gain, and where each of them goes."""
+def _find_room(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> int:
+    """Return the subset of the home's partitions whose leaving lets ``j`` come home at the greatest gain; 0 if none gains."""
     home = bins.home[j]
     need = bins.load[home] + bins.share[j] - LIMIT
-    candidates = np.empty(_LOOKED_AT, np.int64)
-    count = _with_traffic(bins, home, candidates)
-    subset = np.full(_TOGETHER, NOBODY)
-    goes_to = np.full(_TOGETHER, NOBODY)
-    best_gain = _GAIN
-    for mask in range(1, 1 << count):
-        size = _pick(candidates, mask, subset)
-        if size > _TOGETHER or _freed(bins, subset) < need or bins.cost[j] + _hope(bins, subset, home) <= best_gain:
+    best, best_gain = 0, _GAIN
+    for mask in range(1, 1 << _tabulate_losses(bins, home, trial)):
+        if trial.covered[mask] < need or bins.cost[j] - trial.price[mask] <= best_gain:
             continue
-        gain = bins.cost[j] - _loss(bins, subset, home) + _settle(bins, j, subset, goes_to)
+        gain = bins.cost[j] + _settle(bins, j, mask, trial, goes_to)
         if gain > best_gain:
-            best_gain = gain
-            best[:] = subset
-            target[:] = goes_to
-    return best_gain > _GAIN
+            best, best_gain = mask, gain
+    return best
 
 
 @compiled
-def _with_traffic(bins: Bins, c: int, found: Ints) -> int:
-    """Collect the largest partitions of a consumer; return how many."""
-    count, y = 0, bins.first[c]
-    while y >= 0 and bins.share[y] > 0.0 and count < len(found):
-        found[count] = y
+def _tabulate_losses(bins: Bins, home: int, trial: Trial) -> int:
+    """Enter the smallest partitions with traffic at the least loss that their leaving can mean; return how many they are."""
+    count, y = 0, bins.first[home]
+    while y >= 0 and bins.share[y] > 0.0:
+        trial.among[count % _LOOKED_AT] = y
         count += 1
         y = bins.after[y]
+    count = min(count, _LOOKED_AT)
+    for i in range(count):
+        y = trial.among[i]
+        loss = bins.cost[y] if bins.home[y] == home else -bins.cost[y] if bins.home[y] >= 0 else 0.0
+        tabulate(trial, i, bins.share[y], loss)
     return count
 
 
 @compiled
-def _pick(candidates: Ints, mask: int, subset: Ints) -> int:
-    """Write the candidates whose bits are set; return how many there are, also if there are too many."""
-    subset[:] = NOBODY
-    size, i = 0, 0
-    while mask >> i > 0:
-        if (mask >> i) & 1:
-            if size < len(subset):
-                subset[size] = candidates[i]
-            size += 1
-        i += 1
-    return size
-
-
-@compiled
-def _freed(bins: Bins, subset: Ints) -> float:
-    total = 0.0
-    for y in subset:
-        if y >= 0:
-            total += bins.share[y]
-    return total
-
-
-@compiled
-def _loss(bins: Bins, subset: Ints, home: int) -> float:
-    """Return what it costs that some of these leave home."""
-    total = 0.0
-    for y in subset:
-        if y >= 0 and bins.home[y] == home:
-            total += bins.cost[y]
-    return total
-
-
-@compiled
-def _hope(bins: Bins, subset: Ints, home: int) -> float:
-    """Return what it gains at most that these leave."""
-    total = 0.0
-    for y in subset:
-        if y >= 0 and bins.home[y] >= 0:
-            total += -bins.cost[y] if bins.home[y] == home else bins.cost[y]
-    return total
-
-
-@compiled
-def _settle(bins: Bins, j: int, subset: Ints, goes_to: Ints) -> float:
-    """Find a place for each partition that makes room for ``j``, the largest first, each third consumer used once.
+def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float:
+    """Find a place for each partition that makes room for ``j``, each third consumer used once.
 
     Its own home comes first, then the place that ``j`` leaves, then the tightest third consumer.
 
+    Args:
+        bins: The placement, not changed.
+        j: What comes home.
+        mask: The subset of ``trial.among``; it is written to ``trial.chosen``.
+        trial: The partitions of the home.
+        goes_to: Receives where each goes.
+
     Returns:
-        What comes home with it; minus infinity if one of them fits nowhere.
+        What is gained, negative for a loss; minus infinity if one fits nowhere or there are too many.
     """
     home, left = bins.home[j], bins.owner[j]
     room = LIMIT - bins.load[left] + bins.share[j]
-    gain = 0.0
+    gain, count = 0.0, 0
     goes_to[:] = NOBODY
-    for i in range(_TOGETHER):
-        y = subset[i]
-        if y < 0:
-            break
+    for i in range(len(trial.among)):
+        if not (mask >> i) & 1:
+            continue
+        if count == _TOGETHER:
+            return -np.inf
+        y = trial.among[i]
         own = bins.home[y]
+        gain -= bins.cost[y] if own == home else 0.0
         if own not in (NOBODY, home, left) and own not in goes_to and fits(bins, y, own):
-            goes_to[i] = own
-            gain += bins.cost[y]
+            target = own
         elif bins.share[y] <= room:
             room -= bins.share[y]
-            goes_to[i] = left
-            gain += bins.cost[y] if own == left else 0.0
+            target = left
         else:
-            third = tightest(bins, y, home)
-            if third < 0 or third == left or third in goes_to:
+            target = tightest(bins, y, home)
+            if target < 0 or target in goes_to:
                 return -np.inf
-            goes_to[i] = third
+        gain += bins.cost[y] if own == target else 0.0
+        trial.chosen[count], goes_to[count] = y, target
+        count += 1
     return gain

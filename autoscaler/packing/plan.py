@@ -51,10 +51,18 @@ class Prices(NamedTuple):
 
 
 @compiled
+def price_of(consumers: int, prices: Prices) -> float:
+    """Return what so many consumers cost."""
+    return prices.consumer * max(0.0, consumers - prices.paid_for)
+
+
+@compiled
 def objective(bins: Bins, prices: Prices) -> float:
     """Return J of a complete placement: consumers, moves and expected moves at their prices."""
-    price = prices.consumer * max(0.0, float(bins.opened[0]) - prices.paid_for) + moved_cost(bins)
-    return price + prices.drift * total_drift(bins, prices.sigma) if prices.drift > 0.0 else price
+    price = price_of(bins.opened[0], prices) + moved_cost(bins)
+    if prices.drift > 0.0:
+        price += prices.drift * total_drift(bins, prices.sigma)
+    return price
 
 
 @compiled

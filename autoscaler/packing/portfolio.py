@@ -6,7 +6,7 @@ from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_
 from autoscaler.packing.compiled import compiled
 from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
 from autoscaler.packing.homing import bring_home
-from autoscaler.packing.plan import Prices, objective, plan
+from autoscaler.packing.plan import Prices, objective, plan, price_of
 from autoscaler.packing.subsets import new_trial
 
 BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
@@ -49,14 +49,14 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     best, least = home, np.inf
     if is_settled(bins):
         least = objective(bins, prices) - _BETTER
-        if least <= prices.consumer * bound:
+        if least <= price_of(bound, prices):
             return best
     if plan(bins, bound, prices, trial) < least:
         bring_home(bins, SWEEPS, trial)
         best, least = bins.owner, objective(bins, prices)
     for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
         bins = from_scratch(share, cost, home, kind)
-        if prices.consumer * bins.opened[0] + _HOPE * moved_cost(bins) >= least:
+        if price_of(bins.opened[0], prices) + _HOPE * moved_cost(bins) >= least:
             continue
         bring_home(bins, SWEEPS, trial)
         price = objective(bins, prices)

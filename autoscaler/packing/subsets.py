@@ -18,8 +18,8 @@ class Trial(NamedTuple):
 
     Attributes:
         among: The partitions, at most ``_MOST``.
-        covered: Share of every subset, by its bits.
-        price: Cost of every subset, by its bits.
+        covered: Share of every subset, by its bits; bit ``i`` stands for ``among[i]``.
+        price: Price of every subset, likewise.
         chosen: The subset found, ``NOBODY`` after its end.
     """
 
@@ -130,12 +130,18 @@ def _gather(bins: Bins, c: int, after: int, most: int, trial: Trial) -> int:
         j = bins.after[j]
     count = min(count, most)
     for i in range(count):
-        j, bit = trial.among[i], 1 << i
-        price = bins.cost[j] if bins.home[j] == c else _AWAY * bins.cost[j]
-        for mask in range(bit):
-            trial.covered[mask | bit] = trial.covered[mask] + bins.share[j]
-            trial.price[mask | bit] = trial.price[mask] + price
+        j = trial.among[i]
+        tabulate(trial, i, bins.share[j], bins.cost[j] if bins.home[j] == c else _AWAY * bins.cost[j])
     return count
+
+
+@compiled
+def tabulate(trial: Trial, i: int, share: float, price: float) -> None:
+    """Enter the next partition into the tables: all subsets so far, with it."""
+    bit = 1 << i
+    for mask in range(bit):
+        trial.covered[mask | bit] = trial.covered[mask] + share
+        trial.price[mask | bit] = trial.price[mask] + price
 
 
 @compiled
