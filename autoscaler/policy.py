@@ -6,9 +6,15 @@ validation of the rest) is ``settings.py``'s business.
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Algorithm = Literal[
+    "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
+]  # fmt: skip
+Preset = Literal["lean", "even", "balanced", "quiet"]
+PRICED = ("PACE", "EXACT")  # the algorithms that weigh consumers against moves: the others know no price
 
 
 class Policy(BaseModel):
@@ -26,7 +32,9 @@ class Policy(BaseModel):
     target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
     min_consumers: Annotated[int, Field(ge=1)] = 1
     max_consumers: Annotated[int, Field(ge=1)] = 64
-    algorithm: Literal["MWF", "BFD"] = "MWF"
+    algorithm: Algorithm = "PACE"
+    preset: Preset = "balanced"
+    consumer_price: Annotated[float, Field(ge=0)] | None = None  # None: the preset's
     tolerance_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.1
     cooldown_s: Annotated[float, Field(ge=0)] = 10.0
     shrink_cooldown_s: Annotated[float, Field(ge=0)] = 60.0
@@ -37,7 +45,7 @@ class Policy(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
-        if found := contradictions(self.model_dump()):
+        if found := contradictions(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(found))
         return self
 
@@ -57,6 +65,14 @@ class Policy(BaseModel):
         return self.usable_bytes_per_s * (1 - self.tolerance_ratio)
 
     @property
+    def planner(self) -> str:
+        """Return the algorithm and what it was asked to weigh, as the audit shows it: ``PACE balanced``."""
+        if self.algorithm not in PRICED:
+            return self.algorithm
+        price = "" if self.consumer_price is None else f" at {self.consumer_price:g} per consumer"
+        return f"{self.algorithm} {self.preset}{price}"
+
+    @property
     def fingerprint(self) -> str:
         """Return 12 hex digits that change whenever a setting changes, for the audit."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
@@ -73,6 +89,14 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(f"min_consumers {least} is above max_consumers {most}")
     if group.get("assignment") == "native" and group.get("mode") == "act":
         found.append("mode act is not available for assignment native: use mode advise, or assignment managed")
+    algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
+    if algorithm in get_args(Algorithm) and algorithm not in PRICED:
+        given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]
+        found += [f"{name} is for algorithm {' or '.join(PRICED)}: {algorithm} knows no price of a consumer" for name in given]
+    if algorithm == "EXACT" and group.get("mode") == "act":
+        found.append(
+            "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
+        )
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
         found.append("topics names a topic twice")

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -218,6 +219,18 @@ def _missing_references(data: Mapping[str, object]) -> list[str]:
     return problems
 
 
+def _missing_solver(data: Mapping[str, object]) -> list[str]:
+    groups = data.get("groups")
+    wanted = (
+        [i for i, g in enumerate(groups) if isinstance(g, dict) and g.get("algorithm") == "EXACT"]
+        if isinstance(groups, list)
+        else []
+    )
+    if not wanted or find_spec("ortools") is not None:
+        return []
+    return [f"groups.{i}.algorithm: EXACT needs the extra 'exact' (pip install 'kafka-group-autoscaler[exact]')" for i in wanted]
+
+
 def load(path: str | Path) -> Settings:
     """Read and check a configuration file.
 
@@ -233,7 +246,7 @@ def load(path: str | Path) -> Settings:
         for x in _own(e.errors()):
             problems += _problem(x["loc"], x["msg"], x["type"], x.get("input"))
         problems += _also_wrong(data)
-    problems += _missing_references(data)
+    problems += [*_missing_references(data), *_missing_solver(data)]
     if problems or settings is None:
         raise SettingsError(tuple(dict.fromkeys(problems)))
     return settings

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from autoscaler.core.cycle import Cycle, Step, names
 from autoscaler.core.size import peak_of_shared, relabel
 from autoscaler.model import Reason, TopicPartition
-from autoscaler.packing import Fitted, fit_count
+from autoscaler.packing import Fitted
 
 
 def approach(
@@ -57,7 +57,7 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
         return None
     owner = {p: c for p, c in present.owner.items() if c in present.ready}
     most = min(len(present.ready), policy.max_consumers)
-    fitted = fit_count(cycle.load.rates, policy.usable_bytes_per_s, owner, policy.algorithm, at_least=1, at_most=most)
+    fitted = cycle.planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
     target = relabel(fitted.plan.owner, frozenset(owner.values()), sorted(present.ready))
     return target if not present.owner or (worthwhile(cycle, target) and cooling_s(cycle) is None) else None
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
+from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
 from autoscaler.core.size import Size
 from autoscaler.model import Observation, Reason, TopicPartition
@@ -16,6 +17,7 @@ class Cycle:
     """Everything a rule may look at.
 
     Attributes:
+        planner: The policy's algorithm, with what this group's rates have shown so far.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -23,6 +25,7 @@ class Cycle:
     load: GroupLoad
     present: Present
     size: Size
+    planner: Planner
     history: History
     policy: Policy
     now: float

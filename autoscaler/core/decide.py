@@ -12,6 +12,7 @@ from autoscaler.core.diff import steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.load import read_load
+from autoscaler.core.planner import Planner
 from autoscaler.core.present import read_present
 from autoscaler.core.size import measure_size
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
@@ -47,14 +48,25 @@ def hold(observation: Observation, policy: Policy, now: float, reason: Reason, d
 def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s)
     present = read_present(observation, load.partitions)
-    size = measure_size(load, present, policy)
+    history = history.measured(observation.snapshot.sample_ts, load.fresh)
+    planner = Planner.of(policy, history.drift)
+    size = measure_size(load, present, policy, planner)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
     if load.stale:
         history = replace(history, recommendations=())
     elif size.calm is not None and not load.unknown and not load.absent:
         history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
-    return Cycle(observation=observation, load=load, present=present, size=size, history=history, policy=policy, now=now)
+    return Cycle(
+        observation=observation,
+        load=load,
+        present=present,
+        size=size,
+        planner=planner,
+        history=history,
+        policy=policy,
+        now=now,
+    )
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
@@ -212,7 +224,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         capacity_bytes_per_s=policy.capacity_bytes_per_s,
         total_bytes_per_s=load.total_bytes_per_s if load.measured else None,
         total_lag_records=load.lag_records,
-        algorithm=policy.algorithm,
+        algorithm=policy.planner,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
         detail="; ".join(filter(None, (step.detail, _advice(cycle) if advised else "", _absent(cycle)))),

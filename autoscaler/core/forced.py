@@ -4,7 +4,7 @@ from autoscaler.core.approach import approach, limit_of_fit
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.load import assumed_rates
 from autoscaler.model import Reason
-from autoscaler.packing import fit_count, place_unowned
+from autoscaler.packing import place_unowned
 
 
 def place_first(cycle: Cycle) -> Step | None:
@@ -16,7 +16,7 @@ def place_first(cycle: Cycle) -> Step | None:
         count = len(present.unplaced)
         return Step(reason=Reason.NOT_READY, detail=f"none of {count} partitions has a rate yet, so nothing can be sized")
     at_least, at_most = min(cycle.floor, policy.max_consumers), policy.max_consumers
-    fitted = fit_count(cycle.load.rates, policy.usable_bytes_per_s, {}, policy.algorithm, at_least=at_least, at_most=at_most)
+    fitted = cycle.planner.within(cycle.load.rates, policy.usable_bytes_per_s, {}, at_least=at_least, at_most=at_most)
     return approach(
         cycle,
         fitted.plan.owner,

@@ -1,9 +1,10 @@
 """What one group's decisions remember of earlier cycles: a value that ``decide`` takes and returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autoscaler.model import TopicPartition
+from autoscaler.packing import DriftEstimator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class History:
         last_move_at: When partitions were last moved from one live consumer to another; ``None`` if never.
         waiting_since: Since when requested workers are awaited; ``None`` if none are.
         intent: What was asked for last, until it is seen or replaced.
+        drift: How far rates go from one measurement to the next.
+        measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -32,6 +35,8 @@ class History:
     last_move_at: float | None = None
     waiting_since: float | None = None
     intent: Intent | None = None
+    drift: DriftEstimator = field(default_factory=DriftEstimator)
+    measured_at: float | None = None
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":
@@ -48,6 +53,17 @@ class History:
             last_move_at=at if self.intent.moves else self.last_move_at,
             intent=None,
         )
+
+    def measured(self, at: float, fresh: Mapping[TopicPartition, float]) -> "History":
+        """Return the history after one more measurement; one that is known already changes nothing.
+
+        Args:
+            at: When it was made.
+            fresh: Rates that it found itself. Carried ones teach nothing, and the first after a gap is compared with nothing.
+        """
+        if self.measured_at is not None and at <= self.measured_at:
+            return self
+        return replace(self, drift=self.drift.update(fresh), measured_at=at)
 
     def recommended(self, now: float, consumers: int, window_s: float) -> "History":
         """Return the history with one more recommendation; the newest one at or before the window's start is kept."""

@@ -15,6 +15,7 @@ class GroupLoad:
         rates: Bytes per second of every listed partition: measured, or carried from the last good sample, or the mean of the
             others where nothing was ever measured. Empty if nothing was measured at all.
         measured: The same without the assumed ones: a lower bound of what flows.
+        fresh: The measured ones that this measurement found itself, carried ones left out.
         partitions: Every listed partition, ordered.
         unmeasured: Partitions without any rate.
         unknown: Partitions whose rate or lag is not fresh.
@@ -31,6 +32,7 @@ class GroupLoad:
 
     rates: Mapping[TopicPartition, float]
     measured: Mapping[TopicPartition, float]
+    fresh: Mapping[TopicPartition, float]
     partitions: tuple[TopicPartition, ...]
     unmeasured: frozenset[TopicPartition]
     unknown: tuple[TopicPartition, ...]
@@ -61,6 +63,7 @@ def read_load(snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: fl
         error=snapshot.error,
         rates={p: measured.get(p, mean) for p in partitions} if measured else {},
         measured=measured,
+        fresh={p: rate for p, rate in measured.items() if by_partition[p].known},
         partitions=partitions,
         unmeasured=frozenset(p for p in partitions if p not in measured),
         unknown=unknown,

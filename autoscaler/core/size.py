@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.load import GroupLoad
+from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
 from autoscaler.model import TopicPartition
-from autoscaler.packing import Assignment, assign, consumer_loads, lower_bound
+from autoscaler.packing import Assignment, consumer_loads, lower_bound
 from autoscaler.policy import Policy
 
 _HOT = 5  # partitions named in a decision: as many as one reads
@@ -23,7 +24,7 @@ class Size:
         overloaded: Consumers above the limit with more than one partition with traffic, by decreasing load.
         hot: Partitions with the largest rates on the overloaded consumers.
         planned: What the algorithm places when nothing bounds it; ``None`` without a measurement.
-        calm: Consumers it takes when a tolerance is kept free on each; ``None`` without a measurement.
+        calm: How few would do when a tolerance is kept free on each; ``None`` without a measurement.
         lower_bound: No placement uses fewer.
         demand: Consumers that the total rate would fill if partitions could be split.
         oversized: Partitions above one consumer's usable capacity.
@@ -46,15 +47,15 @@ class Size:
         return max(((c, load) for c, load in self.loads.items()), key=lambda x: (x[1], -x[0]), default=(-1, 0.0))
 
 
-def measure_size(load: GroupLoad, present: Present, policy: Policy) -> Size:
+def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner) -> Size:
     """Return the figures of a cycle."""
     usable = policy.usable_bytes_per_s
     loads = consumer_loads(load.measured, present.owner, present.live)
     above = overloaded(load.measured, present.owner, policy.overload_bytes_per_s)
     order = sorted(above, key=lambda c: (-loads[c], c))
     hot = sorted((p for p, c in present.owner.items() if c in above), key=lambda p: (-load.measured.get(p, 0.0), p))
-    planned = assign(load.rates, usable, present.owner, policy.algorithm) if load.rates else None
-    calm = assign(load.rates, policy.calm_bytes_per_s, present.owner, policy.algorithm).consumers if load.rates else None
+    planned = planner.best(load.rates, usable, present.owner) if load.rates else None
+    calm = planner.fewest(load.rates, policy.calm_bytes_per_s, present.owner) if load.rates else None
     return Size(
         loads=loads,
         overloaded=tuple(order),

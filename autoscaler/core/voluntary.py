@@ -7,7 +7,7 @@ from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import Question, first_objection
 from autoscaler.core.size import relabel
 from autoscaler.model import Reason, TopicPartition
-from autoscaler.packing import Fitted, drain, fit_count, r_score
+from autoscaler.packing import Fitted, drain, r_score
 
 
 def relieve(cycle: Cycle) -> Step | None:
@@ -16,13 +16,8 @@ def relieve(cycle: Cycle) -> Step | None:
     if not size.overloaded:
         return None
     at_least = min(max(cycle.floor, len(present.slots)), policy.max_consumers)
-    fitted = fit_count(
-        cycle.load.rates,
-        policy.usable_bytes_per_s,
-        present.owner,
-        policy.algorithm,
-        at_least=at_least,
-        at_most=policy.max_consumers,
+    fitted = cycle.planner.relieving(
+        cycle.load.rates, policy.usable_bytes_per_s, present.owner, paid_for=at_least, at_most=policy.max_consumers
     )
     plan, detail, limit = fitted.plan, _overload_text(cycle, fitted), limit_of_fit(cycle, fitted)
     hold = Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=detail, hot=size.hot)
@@ -78,11 +73,10 @@ def fill_minimum(cycle: Cycle) -> Step | None:
     present, policy, floor = cycle.present, cycle.policy, cycle.floor
     if len(present.holders) >= floor and len(present.slots) >= floor:
         return None
-    fitted = fit_count(
+    fitted = cycle.planner.within(
         cycle.load.rates,
         policy.usable_bytes_per_s,
         present.owner,
-        policy.algorithm,
         at_least=min(floor, policy.max_consumers),
         at_most=policy.max_consumers,
     )
@@ -143,7 +137,7 @@ def _fewest_moved(cycle: Cycle, there: frozenset[int], count: int) -> dict[Topic
     present, policy, rates = cycle.present, cycle.policy, cycle.load.rates
     calm = policy.calm_bytes_per_s
     emptied = drain(rates, calm, present.owner, there, count)
-    fitted = fit_count(rates, calm, present.owner, policy.algorithm, at_least=count, at_most=count)
+    fitted = cycle.planner.reducing(rates, calm, present.owner, keep=count)
     anew = relabel(fitted.plan.owner, present.holders, sorted(there))
     if emptied is None or r_score(rates, calm, present.owner, anew) < r_score(rates, calm, present.owner, emptied):
         return anew

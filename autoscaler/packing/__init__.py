@@ -1,16 +1,20 @@
 """Placement of partitions on consumers: pure functions of rates, capacity and present owners."""
 
 from autoscaler.packing.algorithms import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.bounded import Fitted, fewest_by_size, fit_count
+from autoscaler.packing.bounded import BEYOND_PRICE, Fitted, fewest_by_size, fit_count
+from autoscaler.packing.drift import DriftEstimator
 from autoscaler.packing.lower_bounds import lower_bound
-from autoscaler.packing.options import PRESETS, Given, Options, Planned, Planner
+from autoscaler.packing.options import PRESETS, TAKES, Given, Options, Planned, Planner
 from autoscaler.packing.placement import Assignment, r_score
 from autoscaler.packing.repair import consumer_loads, drain, place_unowned
 
 __all__ = [
     "ALGORITHMS",
+    "BEYOND_PRICE",
     "PRESETS",
+    "TAKES",
     "Assignment",
+    "DriftEstimator",
     "Fitted",
     "Given",
     "Options",

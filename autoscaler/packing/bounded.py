@@ -15,7 +15,7 @@ from autoscaler.packing.placement import Assignment, assignment, decreasing
 from autoscaler.packing.repair import drain
 
 _PRICED = frozenset({"PACE", "EXACT"})  # for them a bound is a price
-_BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
+BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
 _SMALLEST = 1e-9  # bytes/s: below this a capacity is not halved again (as many consumers as partitions never go above the bound)
 _IDLE_SHARE = 0.01  # of the mean rate: what a silent partition counts for when partitions are to be spread
@@ -101,7 +101,8 @@ def fit_count(
 
 def _at_most(rates: Loads, capacity: float, previous: Owners, bound: int, options: Given) -> Owners:
     """Return PACE's placement on at most so many consumers, which best-fit decreasing must be able to do with."""
-    hard: Given = {**options, "consumer_price": _BEYOND_PRICE, "paid_for": bound}
+    hard: Given = {**options, "consumer_price": BEYOND_PRICE, "paid_for": bound}
+    hard.pop("time_limit_s", None)  # of EXACT
     plan = assign(rates, capacity, previous, "PACE", **hard)
     if plan.consumers <= bound:
         return plan.owner

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from autoscaler.errors import SettingsError
-from autoscaler.policy import Policy
+from autoscaler.packing import ALGORITHMS, PRESETS, TAKES
+from autoscaler.policy import PRICED, Algorithm, Policy, Preset
 from autoscaler.settings import Settings, load
 from tests.builders import policy
 
@@ -158,7 +160,12 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"mode": "act", "assignment": "native"}, "not available for assignment native"),
         ({"topics": ["t", "t"]}, "names a topic twice"),
         ({"topics": []}, "topics"),
-        ({"algorithm": "KMEANS"}, "'MWF' or 'BFD', not 'KMEANS'"),
+        ({"algorithm": "KMEANS"}, "'PACE' or 'EXACT', not 'KMEANS'"),
+        ({"algorithm": "MWF", "preset": "lean"}, "preset is for algorithm PACE or EXACT: MWF knows no price of a consumer"),
+        ({"algorithm": "HFD", "consumer_price": 2}, "consumer_price is for algorithm PACE or EXACT: HFD knows no price"),
+        ({"algorithm": "EXACT", "mode": "act"}, "algorithm EXACT is for mode advise"),
+        ({"preset": "cheap"}, "'balanced' or 'quiet', not 'cheap'"),
+        ({"consumer_price": -1}, "consumer_price"),
         ({"capacity_bytes_per_s": float("inf")}, "capacity_bytes_per_s"),
         ({"tolerance_ratio": 1.0}, "tolerance_ratio"),
     ],
@@ -255,6 +262,38 @@ def test_the_fingerprint_follows_every_setting() -> None:
         policy(**{name: value}).fingerprint for name, value in (("cooldown_s", 11), ("max_consumers", 3), ("mode", "advise"))
     }
     assert len({policy().fingerprint, *changed}) == 4
+
+
+def test_every_algorithm_and_preset_of_the_planner_can_be_chosen() -> None:
+    assert [a for a in get_args(Algorithm) if a != "EXACT"] == [a for a in ALGORITHMS if a != "EXACT"]
+    assert set(get_args(Preset)) == set(PRESETS)
+    assert set(PRICED) == {a for a, takes in TAKES.items() if "consumer_price" in takes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "PACE balanced"),
+        ({"preset": "lean"}, "PACE lean"),
+        ({"preset": "even", "consumer_price": 1.5}, "PACE even at 1.5 per consumer"),
+        ({"algorithm": "MWF"}, "MWF"),
+    ],
+)
+def test_what_places_is_named_with_what_it_weighs(changes: dict[str, object], shown: str) -> None:
+    assert policy(**changes).planner == shown
+
+
+@pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'exact' is not installed")
+def test_the_exact_solver_may_advise(tmp_path: Path) -> None:
+    group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT"}
+    assert load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]})).groups[0].planner == "EXACT balanced"
+
+
+def test_a_solver_that_is_not_installed_is_named_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.settings.find_spec", lambda _: None)
+    group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT"}
+    (said,) = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]}))
+    assert "groups.0.algorithm: EXACT needs the extra 'exact'" in said
 
 
 def test_a_policy_cannot_be_changed() -> None:
