@@ -5,6 +5,7 @@ new on it wait for the rebalance; those that it kept go on with what their arriv
 straight lines, so that lines are kept and never the samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,15 @@ class Latencies:
     starts: NDArray[np.float64]
     slopes: NDArray[np.float64]
     counts: NDArray[np.int64]
+
+    @classmethod
+    def pooled(cls, several: Sequence["Latencies"]) -> "Latencies":
+        """Return the bytes of several runs as one."""
+        return cls(
+            starts=np.concatenate([np.empty(0), *(one.starts for one in several)]),
+            slopes=np.concatenate([np.empty(0), *(one.slopes for one in several)]),
+            counts=np.concatenate([np.empty(0, np.int64), *(one.counts for one in several)]),
+        )
 
     @property
     def total(self) -> int:

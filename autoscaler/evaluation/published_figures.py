@@ -4,7 +4,7 @@ Landau et al. 2024 (arXiv 2402.06085): cardinal bin score in percent and mean Rs
 the deltas whose figures are printed, and the latencies of section VI-C.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -58,3 +58,31 @@ class Headline(NamedTuple):
 
 HEADLINES: Mapping[int, Headline] = {5: Headline(-55.0, 11.8), 25: Headline(-25.0, 8.8)}
 HEADLINE_TOLERANCE = 2.0  # points
+
+
+class LatencyClaim(NamedTuple):
+    """A figure of the latency model on the authors' stream.
+
+    Attributes:
+        placement: MWF, or kd_n for n consumers that never change.
+        figure: The field of ``results.Lateness``.
+        says: The same for people.
+        value: What is printed (in percent for a part of the bytes); ``None`` if no byte is late.
+    """
+
+    placement: str
+    figure: str
+    says: str
+    value: float | None
+
+
+LATENCIES: Sequence[LatencyClaim] = (
+    LatencyClaim("MWF", "consumers", "mean consumers", 15.01),
+    LatencyClaim("MWF", "p90_of_late_s", "p90 of the late bytes, s", 4.516),
+    LatencyClaim("kd_15", "p90_of_late_s", "p90 of the late bytes, s", 217.3),
+    LatencyClaim("kd_24", "p90_of_late_s", "p90 of the late bytes, s", 2.696),
+    LatencyClaim("kd_30", "p90_of_late_s", "p90 of the late bytes, s", 1.114),
+    LatencyClaim("kd_31", "p90_of_late_s", "p90 of the late bytes, s", None),
+    LatencyClaim("kd_32", "p90_of_late_s", "p90 of the late bytes, s", None),
+)
+LATENCY_TOLERANCE_RATIO = 0.001

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autoscaler.packing import Given, assign_arrays
+from autoscaler.packing.drift import DriftEstimator
+from autoscaler.packing.options import TAKES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ def owners(
 ) -> NDArray[np.int64]:
     """Return who holds what after every measurement, beginning with nobody holding anything.
 
+    An algorithm that asks how far rates drift is told what the measurements so far show.
+
     Args:
         contender: The algorithm and its options.
         stream: Rates, ``float64[measurements, partitions]``.
@@ -60,9 +64,14 @@ def owners(
     """
     held = np.empty(stream.shape, np.int64)
     before = np.full(stream.shape[1], -1, np.int64)
+    learns = "drift" in TAKES.get(contender.algorithm, ()) and "drift" not in contender.options
+    drift, options = DriftEstimator(), contender.options
     orders = listed if listed is not None and contender.as_listed else [np.arange(stream.shape[1])] * len(stream)
     for rates, order, now in zip(stream, orders, held, strict=True):
-        now[order] = assign_arrays(rates[order], capacity, before[order], contender.algorithm, **contender.options)
+        if learns:
+            drift = drift.update(dict(enumerate(rates.tolist())))
+            options = {**contender.options, "drift": drift}
+        now[order] = assign_arrays(rates[order], capacity, before[order], contender.algorithm, **options)
         before = now
     return held
 

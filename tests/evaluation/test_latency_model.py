@@ -1,6 +1,5 @@
 """The latency model of Landau et al. 2024, section VI-C: by hand, against every byte written out, and the published figures."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
+from autoscaler.evaluation.recorded import Recorded, read_stream
 from autoscaler.evaluation.simulator import Contender, owners
 from autoscaler.evaluation.workloads import bounded_walk
 
@@ -71,24 +71,20 @@ def test_round_robin_deals_in_order_and_never_changes() -> None:
 
 
 @pytest.fixture(scope="module")
-def listed(data: Path) -> NDArray[np.float64]:
-    """The authors' stream, partitions in the order in which it lists them first: 32 of two topics, 100 iterations."""
-    return recorded(data, in_order=False)
+def recorded(data: Path) -> Recorded:
+    """The authors' stream: 32 partitions of two topics, 100 iterations."""
+    return read_stream(data / "landau_stream_delta5.csv")
 
 
 @pytest.fixture(scope="module")
-def stream(data: Path) -> NDArray[np.float64]:
-    """The same with the partitions in the order of their names, in which planners break ties."""
-    return recorded(data, in_order=True)
+def stream(recorded: Recorded) -> NDArray[np.float64]:
+    return recorded.rates
 
 
-def recorded(data: Path, *, in_order: bool) -> NDArray[np.float64]:
-    rates: dict[int, dict[tuple[str, int], float]] = {}
-    with (data / "landau_stream_delta5.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            rates.setdefault(int(row["iteration"]), {})[row["topic"], int(row["partition"])] = float(row["rate"])
-    columns = sorted(rates[0]) if in_order else list(rates[0])
-    return np.array([[now[c] for c in columns] for now in rates.values()])
+@pytest.fixture(scope="module")
+def listed(recorded: Recorded) -> NDArray[np.float64]:
+    """The stream with the partitions in the order in which it lists them first: that in which kd_n deals them."""
+    return recorded.rates[:, recorded.listed[0]]
 
 
 def planned(stream: NDArray[np.float64], algorithm: str) -> NDArray[np.int64]:

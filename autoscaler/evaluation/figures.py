@@ -1,0 +1,203 @@
+"""The figures of the evaluation as Plotly figures. Colours of text and lines are the page's: it knows whether it is dark."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from autoscaler.evaluation.cells import LATER_THAN_S
+from autoscaler.evaluation.published_figures import FIGURES
+from autoscaler.evaluation.results import Lateness, Results
+from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_PARTITIONS
+
+_GREY, _BLUE, _ORANGE, _GREEN, _RED, _VIOLET = "#8a8f98", "#3b82c4", "#e08a1e", "#2a9d6f", "#d1495b", "#8b5fbf"
+
+
+class Family(NamedTuple):
+    """Contenders that look alike in a figure."""
+
+    name: str
+    colour: str
+    symbol: str
+    members: tuple[str, ...]
+    joined: bool = False
+
+
+PACE = tuple(f"PACE {preset}" for preset in ("lean", "even", "balanced", "quiet"))
+LOOKS = (
+    Family("any fit", _GREY, "circle", ("NF", "FF", "WF", "BF")),
+    Family("any fit, decreasing", _BLUE, "circle", ("NFD", "FFD", "WFD", "BFD")),
+    Family("modified any fit", _ORANGE, "diamond", ("MWF", "MBF", "MWFP", "MBFP")),
+    Family("MMR, HFD", _VIOLET, "square", ("MMR", "HFD")),
+    Family("PACE", _GREEN, "circle", PACE, joined=True),
+)
+_LABELLED = {"NFD": "middle right", "BFD": "top right", "MWF": "top center", "MBF": "top center", "MMR": "middle right"} | {
+    "PACE lean": "middle right",
+    "PACE even": "top right",
+    "PACE balanced": "top center",
+    "PACE quiet": "bottom center",
+}
+_FOLLOWED = (("NFD", _BLUE), ("BFD", _GREY), ("MBF", _RED), ("MWF", _ORANGE), ("MMR", _VIOLET))
+_PACE_DASHES = dict(zip(PACE, ("dot", "dash", "solid", "dashdot"), strict=True))
+_LATE_SHOWN = (
+    ("kd_15", _GREY, "dot"),
+    ("kd_24", _GREY, "dash"),
+    ("kd_30", _GREY, "solid"),
+    ("BFD", _BLUE, "solid"),
+    ("MWF", _ORANGE, "solid"),
+    ("PACE lean", _GREEN, "dot"),
+    ("PACE balanced", _GREEN, "solid"),
+)
+
+
+def pareto(results: Results, delta: int) -> go.Figure:
+    """Return consumers against what moves at one delta; PACE's presets are joined to a front."""
+    figure = go.Figure()
+    for family in LOOKS:
+        found = [s for name in family.members if (s := results.score(name, delta, PUBLISHED_PARTITIONS))]
+        figure.add_scatter(
+            x=[s.cbs_percent for s in found],
+            y=[s.r_score for s in found],
+            mode="markers+text" + ("+lines" if family.joined else ""),
+            name=family.name,
+            marker={"color": family.colour, "symbol": family.symbol, "size": 9},
+            line={"color": family.colour, "width": 1.5},
+            text=[s.contender.removeprefix("PACE ") if s.contender in _LABELLED else "" for s in found],
+            textposition=[_LABELLED.get(s.contender, "top center") for s in found],
+            textfont={"size": 11},
+            customdata=[s.contender for s in found],
+            hovertemplate="%{customdata}<br>%{x:.2f} % above the fewest<br>Rscore %{y:.2f}<extra></extra>",
+            showlegend=False,
+            cliponaxis=False,
+        )
+    return _framed(figure, "consumers above the fewest, %", "E(Rscore)", height=330)
+
+
+def by_delta(results: Results, *, cost: bool) -> go.Figure:
+    """Return the cardinal bin score (``cost``) or the mean Rscore of some contenders over the deltas."""
+    figure = go.Figure()
+    styles = [(name, colour, "solid") for name, colour in _FOLLOWED] + [(name, _GREEN, _PACE_DASHES[name]) for name in PACE]
+    for name, colour, dash in styles:
+        found = [s for delta in results.deltas if (s := results.score(name, delta, PUBLISHED_PARTITIONS))]
+        figure.add_scatter(
+            x=[s.delta for s in found],
+            y=[s.cbs_percent if cost else s.r_score for s in found],
+            mode="lines+markers",
+            name=name,
+            line={"color": colour, "dash": dash, "width": 2},
+            marker={"size": 6},
+        )
+    return _framed(figure, "delta", "consumers above the fewest, %" if cost else "E(Rscore)", height=430, legend=True)
+
+
+def against_published(results: Results, *, cost: bool) -> go.Figure:
+    """Return what is regenerated against what is printed: on the diagonal they are equal."""
+    figure = go.Figure()
+    ends = [0.0, 0.0]
+    for delta, colour, symbol in ((5, _BLUE, "circle"), (25, _ORANGE, "diamond")):
+        pairs = [
+            (name, (p.cbs_percent, s.cbs_percent) if cost else (p.r_score, s.r_score))
+            for name, p in FIGURES[delta].items()
+            if (s := results.score(name, delta, PUBLISHED_PARTITIONS))
+        ]
+        ends[1] = max([ends[1], *(1.05 * max(pair) for _, pair in pairs)])
+        figure.add_scatter(
+            x=[pair[0] for _, pair in pairs],
+            y=[pair[1] for _, pair in pairs],
+            mode="markers",
+            name=f"delta {delta}",
+            marker={"color": colour, "symbol": symbol, "size": 9},
+            customdata=[name for name, _ in pairs],
+            hovertemplate="%{customdata}<br>published %{x:.2f}<br>here %{y:.2f}<extra></extra>",
+        )
+    figure.add_scatter(
+        x=ends, y=ends, mode="lines", name="equal", line={"color": _GREY, "width": 1, "dash": "dash"}, hoverinfo="skip"
+    )
+    what = "CBS, %" if cost else "E(Rscore)"
+    return _framed(figure, f"{what}, published", f"{what}, here", height=400, legend=True)
+
+
+def later_than(rows: Sequence[Lateness]) -> go.Figure:
+    """Return which part of the bytes is later than so many seconds, for some placements."""
+    figure = go.Figure()
+    found = {row.contender: row for row in rows}
+    for name, colour, dash in _LATE_SHOWN:
+        if name not in found:
+            continue
+        points = [(s, share) for s, share in zip(LATER_THAN_S, found[name].later_ratio, strict=True) if share > 0]
+        figure.add_scatter(
+            x=[s for s, _ in points],
+            y=[100 * share for _, share in points],
+            mode="lines",
+            name=name,
+            line={"color": colour, "dash": dash, "width": 2},
+            hovertemplate=f"{name}<br>%{{y:.3g}} % of the bytes<br>later than %{{x:.3g}} s<extra></extra>",
+        )
+    _framed(figure, "seconds", "bytes later than that, %", height=430, legend=True)
+    figure.update_xaxes(type="log", dtick=1)
+    return figure.update_yaxes(type="log", dtick=1)
+
+
+def cost_of_lateness(rows: Sequence[Lateness]) -> go.Figure:
+    """Return consumers against the part of the bytes that is late: placements that never change are a line."""
+    figure = go.Figure()
+    static = sorted((row for row in rows if row.contender.startswith("kd_")), key=lambda row: row.consumers)
+    figure.add_scatter(
+        x=[row.consumers for row in static],
+        y=[100 * row.late_ratio for row in static],
+        mode="lines+markers",
+        name="kd_n (never changes)",
+        line={"color": _GREY, "width": 1.5, "dash": "dot"},
+        marker={"size": 6},
+        customdata=[row.contender for row in static],
+        hovertemplate="%{customdata}<br>%{y:.2f} % late<extra></extra>",
+    )
+    found = {row.contender: row for row in rows}
+    for family in LOOKS:
+        points = [found[name] for name in family.members if name in found]
+        figure.add_scatter(
+            x=[row.consumers for row in points],
+            y=[100 * row.late_ratio for row in points],
+            mode="markers" + ("+lines" if family.joined else ""),
+            name=family.name,
+            marker={"color": family.colour, "symbol": family.symbol, "size": 9},
+            line={"color": family.colour, "width": 1.5},
+            customdata=[row.contender for row in points],
+            hovertemplate="%{customdata}<br>%{x:.2f} consumers<br>%{y:.2f} % late<extra></extra>",
+        )
+    return _framed(figure, "mean consumers", "late bytes, %", height=430, legend=True)
+
+
+def two_dimensions(results: Results) -> go.Figure:
+    """Return consumers above the lower bound by family, one bar per algorithm."""
+    figure = go.Figure()
+    colours: Iterable[str] = (_GREEN, _ORANGE, _VIOLET, _GREY)
+    for name, colour in zip(sorted({p.algorithm for p in results.packed}), colours, strict=False):
+        found = {p.family: p for p in results.packed if p.algorithm == name}
+        families = [f for f in FAMILIES if f in found]
+        figure.add_bar(
+            x=families,
+            y=[100 * (found[f].over_bound - 1) for f in families],
+            name=name,
+            marker={"color": colour},
+            hovertemplate=f"{name}<br>%{{x}}: %{{y:.1f}} % above the bound<extra></extra>",
+        )
+    return _framed(figure, "", "consumers above the lower bound, %", height=400, legend=True)
+
+
+def _framed(figure: go.Figure, x: str, y: str, *, height: int, legend: bool = False) -> go.Figure:
+    axis: dict[str, object] = {"automargin": True, "zeroline": False}
+    title: dict[str, object] = {"standoff": 8, "font": {"size": 12}}
+    return figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 14, "t": 14, "b": 8},
+        font={"size": 12},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        xaxis=axis | {"title": title | {"text": x}},
+        yaxis=axis | {"title": title | {"text": y}, "rangemode": "tozero"},
+        showlegend=legend,
+        legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0, "xanchor": "left"},
+        hovermode="closest",
+        dragmode=False,
+    )

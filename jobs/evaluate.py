@@ -1,0 +1,164 @@
+"""Regenerates the published experiments, with this project's algorithms beside them, and writes the page and the document.
+
+``make evaluate``, or ``./spark-submit.sh --job jobs/evaluate.py -- --full``: algorithms × deltas × seeds × numbers of
+partitions are spread over Spark's workers, rows go to Delta tables, figures come from Spark SQL over them.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from autoscaler.evaluation import cells, queries
+from autoscaler.evaluation.contenders import contenders
+from autoscaler.evaluation.machine import machine
+from autoscaler.evaluation.page import page
+from autoscaler.evaluation.recorded import read_stream
+from autoscaler.evaluation.report import document
+from autoscaler.evaluation.results import Lateness, Packed, Results, Score
+from autoscaler.evaluation.workloads import PUBLISHED_DELTAS, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+EXIT_SETTINGS = 78
+_FULL_SEEDS, _QUICK_SEEDS = 8, 1
+_FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
+
+Work = Callable[[cells.Frames], cells.Frames]
+
+
+def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: Work, gives: str) -> DataFrame:
+    """Return what ``work`` makes of the rows, each of which is a task of its own: they differ much in how long they take."""
+    sliced = spark.sparkContext.parallelize([tuple(row) for row in rows], len(rows))
+    return spark.createDataFrame(sliced, schema).mapInPandas(work, gives)
+
+
+@contextmanager
+def progress(spark: SparkSession, what: str, total: int) -> Iterator[None]:
+    """Say on standard error how many cells are done: in place on a terminal, else now and then a line."""
+    done, over, terminal = 0, threading.Event(), sys.stderr.isatty()
+    start = time.monotonic()
+
+    def say(end: str) -> None:
+        lead = "\r" if terminal else ""
+        sys.stderr.write(f"{lead}  {what}: {done} of {total} cells, {time.monotonic() - start:.0f} s{end}")
+        sys.stderr.flush()
+
+    def watch() -> None:
+        nonlocal done
+        tracker = spark.sparkContext.statusTracker()
+        said = -1
+        while not over.wait(0.5 if terminal else 5):
+            stages = [s for i in tracker.getActiveStageIds() if (s := tracker.getStageInfo(i)) and s.numTasks == total]
+            done = max([done, *(s.numCompletedTasks for s in stages)])
+            if done != said:
+                say("  " if terminal else "\n")
+                said = done
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+        done = total
+    finally:
+        over.set()
+        thread.join()
+    say("  \n" if terminal else "\n")
+
+
+def keep(frame: DataFrame, place: Path) -> str:
+    """Write a frame as a Delta table in place of what is there and return the name that SQL has for it."""
+    frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(place))
+    return f"delta.`{place}`"
+
+
+def evaluate(spark: SparkSession, args: argparse.Namespace) -> Results:
+    """Run all cells, keep their rows, and return the figures."""
+    tables = args.out.absolute() / "tables"
+    plans = cells.plan_cells(args.deltas, args.seeds, args.partitions, args.measurements)
+    late = cells.latency_cells(args.seeds)
+    packed = cells.two_dimension_cells(2 * args.seeds, PUBLISHED_PARTITIONS)
+    with progress(spark, "placing", len(plans)):
+        schema = "contender string, delta int, seed int, partitions int, measurements int"
+        plans_table = keep(spread(spark, plans, schema, cells.run_plans, cells.SCHEMA_PLANS), tables / "plans")
+    with progress(spark, "latencies", len(late)):
+        late_table = keep(
+            spread(spark, late, "contender string, seeds int", cells.run_latencies, cells.SCHEMA_LATENCIES), tables / "latencies"
+        )
+    with progress(spark, "rate and backlog", len(packed)):
+        schema = "algorithm string, family string, seed int, partitions int"
+        frame = spread(spark, packed, schema, cells.run_two_dimensions, cells.SCHEMA_TWO_DIMENSIONS)
+        packed_table = keep(frame, tables / "two_dimensions")
+    order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)])}
+    lateness = [Lateness(**row.asDict()) for row in spark.sql(f"SELECT * FROM {late_table}").collect()]  # noqa: S608  our own path
+    return Results(
+        scores=tuple(Score(**row.asDict()) for row in spark.sql(queries.SCORES.format(plans=plans_table)).collect()),
+        lateness=tuple(sorted(lateness, key=lambda row: order[row.contender])),
+        packed=tuple(
+            Packed(**row.asDict()) for row in spark.sql(queries.TWO_DIMENSIONS.format(two_dimensions=packed_table)).collect()
+        ),
+        recorded=cells.recorded_lateness(read_stream(args.stream)) if args.stream else (),
+        command=f"make evaluate ARGS={shlex.quote(args.said)}" if args.said else "make evaluate",
+        made=f"Streams per delta: {args.seeds}, {args.measurements} measurements, on {machine(ROOT)}.",
+    )
+
+
+def options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the command line, completed."""
+    parser = argparse.ArgumentParser(prog="evaluate.py", description="Regenerate the published experiments.")
+    parser.add_argument("--full", action="store_true", help="all seeds and other numbers of partitions (about half an hour)")
+    parser.add_argument("--seeds", type=int, help=f"streams per delta (default {_QUICK_SEEDS}, with --full {_FULL_SEEDS})")
+    parser.add_argument("--deltas", type=int, nargs="+", default=list(PUBLISHED_DELTAS))
+    parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions")
+    parser.add_argument("--measurements", type=int, default=PUBLISHED_MEASUREMENTS)
+    parser.add_argument("--stream", type=Path, help="a recorded stream (iteration,topic,partition,rate) for the latency model")
+    parser.add_argument("--out", type=Path, default=ROOT / ".run" / "evaluation", help="where tables and page go")
+    parser.add_argument("--document", type=Path, help="where the tables go as Markdown (default: evaluation.md beside the page)")
+    given = list(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(given)
+    args.seeds = args.seeds or (_FULL_SEEDS if args.full else _QUICK_SEEDS)
+    args.partitions = args.partitions or list(_FULL_PARTITIONS if args.full else (PUBLISHED_PARTITIONS,))
+    args.document = args.document or args.out / "evaluation.md"
+    args.said = shlex.join(_without(given, "--document", "--out", "--stream"))
+    return args
+
+
+def _without(given: Sequence[str], *names: str) -> list[str]:
+    """Return a command line without these options and their values: where files lie says nothing to who runs it elsewhere."""
+    kept, skip = [], False
+    for word in given:
+        if skip or word.split("=")[0] in names:
+            skip = word in names
+            continue
+        kept.append(word)
+    return kept
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run everything and write the page and the document."""
+    args = options(argv)
+    sys.stderr.write("  loading the planners (the first time after a change: compiling them)\n")
+    cells.warm()  # before the workers start: they find the machine code on disk
+    spark = SparkSession.builder.appName("evaluate").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    results = evaluate(spark, args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    place = args.out / "evaluation.html"
+    place.write_text(page(results), encoding="utf-8")
+    args.document.write_text(document(results), encoding="utf-8")
+    print(f"{place}\n{args.document}")
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the JVM ends with its parent; its orderly end costs a second
