@@ -1,6 +1,7 @@
 """``make bench``: every measurement in one table, with the machine and the commit.
 
 ``make bench ARGS="--seconds 120 --only job handover"`` shortens it; the figures in the docs come from the whole run.
+``make bench ARGS="--only packing --full --write"`` writes the planner's table in docs/algorithms.md.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +20,7 @@ from rich.table import Table
 ROOT = Path(__file__).parents[2]
 
 
-def programs(seconds: int) -> dict[str, list[tuple[str, list[str]]]]:
+def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[str, list[str]]]]:
     """Return what is run, by the name that ``--only`` takes: (title, module and arguments)."""
     long = str(seconds)
     job = ["tests.bench.job", "--seconds", long]
@@ -35,6 +37,7 @@ def programs(seconds: int) -> dict[str, list[tuple[str, list[str]]]]:
         "memory": [("ten minutes", ["tests.bench.job", "--seconds", "660"])],
         "handover": [("moving partitions at 80 % utilisation, 32 partitions, 4 consumers", ["tests.bench.handover"])],
         "consumer": [("the library beside a bare client loop", ["tests.bench.consumer"])],
+        "packing": [("the planner", ["tests.bench.packing", *planner])],
     }
 
 
@@ -45,7 +48,7 @@ def machine() -> str:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT)
     return (
         f"{os.cpu_count()} cores of {cpu}, {memory:.0f} GiB, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, commit {commit.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}"
+        f"Python {platform.python_version()}, commit {commit.stdout.strip() or 'unknown'}"
     )
 
 
@@ -54,11 +57,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=300, help="of each run of the whole job (default 300)")
     parser.add_argument("--only", nargs="+", choices=sorted(programs(0)), help="some of the measurements")
+    parser.add_argument("--full", action="store_true", help="the planner's bench in full")
+    parser.add_argument("--write", action="store_true", help="put the planner's table into docs/algorithms.md")
     args = parser.parse_args()
+    planner = [f"--{name}" for name in ("full", "write") if getattr(args, name)]
     console = Console()
-    table = Table("measured", "figure", title=machine(), title_justify="left")
+    table = Table("measured", "figure", title=f"{machine()}, {time.strftime('%Y-%m-%d')}", title_justify="left")
     failed = False
-    for name, runs in programs(args.seconds).items():
+    for name, runs in programs(args.seconds, planner).items():
         if args.only and name not in args.only:
             continue
         for title, command in runs:

@@ -118,7 +118,7 @@ def check(rates: Floats, capacity: float, previous: Labels, owner: Labels) -> No
     consumers, label = np.unique(owner, return_inverse=True)
     most = 1e9 * capacity if capacity < 1 else np.inf
     load = np.bincount(label, weights=np.minimum(rates, most) / capacity)
-    busy = np.bincount(label, weights=rates > 0)
+    busy = np.bincount(label, weights=rates / max(capacity, 1.0) > 0)  # 1e-300 of 1e300 is nothing
     crowded = (load > 1 + ROUNDING) & (busy > 1)
     assert not crowded.any(), f"consumers {consumers[crowded].tolist()} hold {load[crowded].tolist()} capacities"
 
@@ -131,6 +131,7 @@ def options(algorithm: str, number: int, capacity: float) -> Given:
     values: Given = {
         "preset": str(rng.choice(list(PRESETS))),
         "consumer_price": _one(rng, 0.0, 0.1, 5.0, 1e9),
+        "paid_for": _one(rng, 0.0, 1.0, 7.0, 1e6),
         "drift_weight": _one(rng, 0.0, 0.3, 1.0, 50.0),
         "horizon": _one(rng, 0.01, 1.0, 16.0),
         "drift": _one(rng, 0.0, 1e-6, 0.03, 0.3, 1e6) * capacity,

@@ -1,0 +1,104 @@
+"""How many consumers plans take and how much they move: rows of the planner's bench that no clock has a part in.
+
+The preset of a row is the same for all its settings, and was chosen on other seeds than those it is measured on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.evaluation.simulator import Contender
+from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS, two_demands
+from autoscaler.packing.two_dimensional import assign_2d
+from tests.bench.replays import NAIVE, Floats, Outcome, outcomes
+from tests.bench.rows import Row
+
+DELTAS = (5, 10, 25)
+MWF = Contender(name="MWF", algorithm="MWF", options={})
+BFD = Contender(name="BFD", algorithm="BFD", options={})
+DEFAULT = Contender(name="PACE balanced", algorithm="PACE", options={"preset": "balanced"})
+LEAN = Contender(name="PACE lean", algorithm="PACE", options={"preset": "lean"})
+# About as much moved as by MWF, so that consumers can be compared.
+AS_RESTLESS = Contender(name="PACE (3, 1, 1)", algorithm="PACE", options={"consumer_price": 3.0})
+# About as many consumers as the naive policy, so that moves can be compared.
+AS_CALM = Contender(name="PACE (0.15, 1, 1)", algorithm="PACE", options={"consumer_price": 0.15})
+DELTAS_TEXT = "deltas " + " / ".join(map(str, DELTAS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One planner against another over the same streams, one figure per delta: medians over seeds of ratios."""
+
+    runs: Mapping[tuple[str, int], Outcome]
+    one: Contender
+    other: Contender
+
+    def _medians(self, ratio: Callable[[Outcome, Outcome], Floats]) -> tuple[float, ...]:
+        pairs = [(self.runs[self.one.name, d], self.runs[self.other.name, d]) for d in DELTAS]
+        return tuple(float(np.median(ratio(one, other))) for one, other in pairs)
+
+    def moved(self) -> tuple[float, ...]:
+        """Return R of the one over R of the other."""
+        return self._medians(lambda one, other: one.r_scores / other.r_scores)
+
+    def consumers(self) -> tuple[float, ...]:
+        """Return consumers of the one over consumers of the other."""
+        return self._medians(lambda one, other: one.consumers / other.consumers)
+
+    def beside(self) -> str:
+        """Say the means that stand behind the ratios."""
+        parts = []
+        for contender in (self.one, self.other):
+            of = [self.runs[contender.name, d] for d in DELTAS]
+            consumers = " / ".join(f"{o.consumers.mean():.2f}" for o in of)
+            moved = " / ".join(f"{o.r_scores.mean():.2f}" for o in of)
+            parts.append(f"{contender.name} {consumers} consumers, R {moved}")
+        return "; ".join(parts)
+
+
+def moves(seeds: Sequence[int]) -> list[Row]:
+    """Return the rows about one dimension at 200 partitions."""
+    contenders = (MWF, BFD, NAIVE, DEFAULT, LEAN, AS_RESTLESS, AS_CALM)
+    size = {"partitions": PUBLISHED_PARTITIONS, "measurements": PUBLISHED_MEASUREMENTS}
+    runs = outcomes(contenders, DELTAS, seeds, **size)
+    default, lean = Compared(runs=runs, one=MWF, other=DEFAULT), Compared(runs=runs, one=BFD, other=LEAN)
+    restless = Compared(runs=runs, one=AS_RESTLESS, other=MWF)
+    calm = Compared(runs=runs, one=NAIVE, other=AS_CALM)
+    return [
+        _moved("R of MWF / R of PACE with no more consumers", default, (6.0, 3.5, 2.2)),
+        _moved("R of BFD / R of PACE with as many consumers", lean, (2.2, 1.8, 1.6)),
+        Row(
+            what=f"consumers of PACE / of MWF where PACE moves no more, {DELTAS_TEXT}",
+            figures=restless.consumers(), aims=(0.90, 0.92, 0.945), digits=3, how=AS_RESTLESS.name,
+            beside=f"{_text('R, PACE / MWF', restless.moved())}; {restless.beside()}",
+        ),
+        _moved("R of “drain the hottest, close the coldest” / R of PACE with no more consumers", calm, (1.5, 1.5, 1.5)),
+    ]  # fmt: skip
+
+
+def _moved(what: str, pair: Compared, aims: tuple[float, ...]) -> Row:
+    fewer = tuple(1.0 / ratio for ratio in pair.consumers())
+    return Row(
+        what=f"{what}, {DELTAS_TEXT}", figures=pair.moved(), aims=aims, at_least=True, how=pair.other.name,
+        beside=f"{_text('consumers, PACE / other', fewer)}; {pair.beside()}",
+    )  # fmt: skip
+
+
+def _text(what: str, figures: Sequence[float]) -> str:
+    return f"{what}: " + " / ".join(f"{f:.3f}" for f in figures)
+
+
+def two_dimensions(seeds: Sequence[int], partitions: int = 200) -> list[Row]:
+    """Return the row about rate and backlog together: consumers over those of LL-FFD, the mean of six families."""
+    ratios: dict[str, float] = {}
+    for family in FAMILIES:
+        both = []
+        for seed in seeds:
+            rate, lag = (dict(enumerate(x.tolist())) for x in two_demands(family, partitions, seed))
+            ours, theirs = (assign_2d(rate, lag, 1.0, 1.0, {}, algorithm=a).consumers for a in ("DOT", "LL-FFD"))
+            both.append(ours / theirs)
+        ratios[family] = float(np.median(both))
+    beside = ", ".join(f"{family} {ratio:.3f}" for family, ratio in ratios.items())
+    what = f"rate and backlog: consumers / LL-FFD's, {partitions} partitions, mean of six families"
+    return [Row(what=what, figures=(float(np.mean(list(ratios.values()))),), aims=(0.84,), digits=3, beside=beside)]
