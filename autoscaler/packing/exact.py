@@ -1,0 +1,180 @@
+"""EXACT: the fewest consumers, and then the least moved, by CP-SAT. Part of *pack*.
+
+A plan of PACE comes first, so that there is a good one whenever the time is over; it stays unless something better is found.
+Groups too large for a model within memory keep that plan. Up to some 50 partitions the answer is proven in a second as a rule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from autoscaler.packing.bins import LIMIT, Floats, Ints
+from autoscaler.packing.lower_bounds import martello_toth
+from autoscaler.packing.options import Labels, Options, Planned
+from autoscaler.packing.overlap import match
+from autoscaler.packing.pace import pace
+from autoscaler.packing.solver import new_model, solve
+from autoscaler.packing.whole_units import Whole, whole_costs, whole_sizes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+_MOST_CHOICES = 200_000  # partitions times consumers: half a gigabyte of model, and 4 s are over before its first node
+_LEAN = 100.0  # price of a consumer: more than any moves that another one saves
+
+
+class _Task(NamedTuple):
+    """The partitions with traffic.
+
+    Attributes:
+        sizes: In whole units of the capacity: one dimension or more, each with its own capacity.
+        cost: int64[n], of moving each.
+        home: int64[n], label 0 … k-1, -1 for none.
+        labels: k.
+    """
+
+    sizes: Sequence[Whole]
+    cost: Ints
+    home: Ints
+    labels: int
+
+    def moved(self, owner: Labels) -> int:
+        """Return what the moves of a placement cost."""
+        return int(self.cost[(self.home >= 0) & (self.home != owner)].sum())
+
+
+class _Choice(NamedTuple):
+    """A model in which each partition has one consumer: x[j][c], and y[c] says whether c is used."""
+
+    model: "CpModel"
+    x: "list[list[IntVar]]"
+    y: "list[IntVar]"
+
+    def hint(self, owner: Labels) -> "dict[IntVar, bool]":
+        """Return a placement as values of the variables."""
+        used = set(owner.tolist())
+        return {x: c == owner[j] for j, row in enumerate(self.x) for c, x in enumerate(row)} | {
+            y: c in used for c, y in enumerate(self.y)
+        }
+
+    def owner(self, true: frozenset[int]) -> Labels:
+        """Return the placement of a solution."""
+        return np.array([next(c for c, x in enumerate(row) if x.index in true) for row in self.x], np.int64)
+
+
+def _choice(task: _Task, consumers: int) -> _Choice:
+    model = new_model()
+    n = task.home.shape[0]
+    x = [[model.new_bool_var("") for _ in range(consumers)] for _ in range(n)]
+    y = [model.new_bool_var("") for _ in range(consumers)]
+    for row in x:
+        model.add_exactly_one(row)
+    for c in range(consumers):
+        for whole in task.sizes:
+            model.add(sum(size * row[c] for size, row in zip(whole.sizes.tolist(), x, strict=True)) <= whole.capacity * y[c])
+        for row in x:
+            model.add_implication(row[c], y[c])
+    return _Choice(model, x, y)
+
+
+def _contents(task: _Task, consumers: int, seconds: float) -> tuple[Labels | None, bool, float]:
+    """Return a packing onto so many consumers, whether the answer is sure, and the seconds it took.
+
+    Consumers are alike here: the largest partition is on the first, the next on the first or the second, and so on.
+    """
+    choice = _choice(task, consumers)
+    order = np.argsort(-np.max([whole.sizes / whole.capacity for whole in task.sizes], axis=0), kind="stable")
+    for i, j in enumerate(order[:consumers].tolist()):
+        for c in range(i + 1, consumers):
+            choice.model.add(choice.x[j][c] == 0)
+    solved = solve(choice.model, {}, seconds)
+    return None if solved.true is None else choice.owner(solved.true), solved.proven, solved.seconds
+
+
+def _fewest(task: _Task, known: Labels, least: int, seconds: float) -> tuple[Labels, bool, float]:
+    """Return a packing onto the fewest consumers found, whether there are no fewer, and the seconds it took."""
+    spent = 0.0
+    while (consumers := np.unique(known).shape[0] - 1) >= least:
+        found, sure, took = _contents(task, consumers, max(0.0, seconds - spent))
+        spent += took
+        if found is None:
+            return known, sure, spent
+        known = found
+    return known, True, spent
+
+
+def _least_moved(task: _Task, known: Labels, seconds: float) -> tuple[Labels, bool]:
+    """Return the placement on no more consumers that moves least, and whether that is proven.
+
+    A consumer that is not there yet is of use only when there are fewer than needed: otherwise an old one that is empty does.
+    """
+    consumers = np.unique(known).shape[0]
+    cost = task.moved(known)
+    if not cost:
+        return known, True
+    choice = _choice(task, max(task.labels, consumers))
+    choice.model.add(sum(choice.y) <= consumers)
+    at_home = [(c, row[h]) for c, row, h in zip(task.cost.tolist(), choice.x, task.home.tolist(), strict=True) if h >= 0]
+    choice.model.minimize(sum(c * (1 - x) for c, x in at_home))
+    solved = solve(choice.model, choice.hint(known), seconds)
+    if solved.true is None:
+        return known, False
+    owner = choice.owner(solved.true)
+    return (owner if task.moved(owner) < cost else known), solved.proven
+
+
+def _plan(task: _Task, known: Labels, least: int, seconds: float) -> Planned:
+    """Return the best placement found, ``known`` unless it is better."""
+    consumers = max(np.unique(known).shape[0], task.labels)
+    if task.home.shape[0] * consumers > _MOST_CHOICES:
+        return Planned(known, proven=not task.moved(known) and np.unique(known).shape[0] <= least)
+    fewest, sure, spent = _fewest(task, known, least, seconds / 2)
+    start = known if fewest is known else _named_after_homes(fewest, task)
+    owner, least_moved = _least_moved(task, start, max(0.0, seconds - spent))
+    return Planned(owner, proven=sure and least_moved)
+
+
+def _named_after_homes(contents: Labels, task: _Task) -> Labels:
+    """Return contents as labels: those of the consumers that hold most of them, else free ones, the lowest first."""
+    contents = np.unique(contents, return_inverse=True)[1]
+    named = match(contents, task.home, task.cost.astype(np.float64))
+    return _compact(np.where(named >= 0, named, task.labels + np.arange(named.shape[0]))[contents], task.labels)
+
+
+def _compact(labels: Labels, known: int) -> Labels:
+    """Return labels in which new consumers have the lowest labels that are free: an old one that is empty serves as well."""
+    used, at = np.unique(labels, return_inverse=True)
+    kept = used[used < known]
+    free = np.setdiff1d(np.arange(known + used.shape[0]), kept)
+    return np.concatenate((kept, free[: used.shape[0] - kept.shape[0]]))[at]
+
+
+def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
+    """Place every partition on the fewest consumers, and of such placements take one that moves least; see ``Planner``.
+
+    Raises:
+        PermanentError: OR-Tools is not installed.
+    """
+    new_model()
+    lean = replace(options, consumer_price=_LEAN, paid_for=0.0, drift_weight=0.0)
+    known = pace(e, cost, home, lean).labels
+    busy = e > 0
+    task = _Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), home[busy], int(home.max(initial=-1)) + 1)
+    if not busy.any():
+        return Planned(known, proven=True)
+    planned = _plan(task, _compact(known[busy], task.labels), martello_toth(e[busy], 1.0), options.time_limit_s)
+    return Planned(_with_idle(planned.labels, busy, cost > LIMIT, home), planned.proven)
+
+
+def _with_idle(placed: Labels, busy: "NDArray[np.bool_]", alone: "NDArray[np.bool_]", home: Labels) -> Labels:
+    """Add the partitions without traffic: at home if that is used, else on the lowest label that no oversized partition has."""
+    labels = np.empty_like(home)
+    labels[busy] = placed
+    used = np.unique(placed)
+    open_to_all = np.setdiff1d(used, labels[busy & alone])
+    fresh = np.setdiff1d(np.arange(used.shape[0] + 1), used)
+    labels[~busy] = np.where(np.isin(home[~busy], used), home[~busy], (open_to_all if open_to_all.size else fresh)[0])
+    return labels

@@ -1,0 +1,72 @@
+"""The CP-SAT solver behind one door: an optional library, one worker, a fixed seed, a limit of time. Part of *pack*."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from autoscaler.errors import PermanentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+_SECONDS_OF_WORK = 0.2  # the solver's own measure of work for each second of the limit: reached in about half of it
+
+
+class Solved(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        true: The variables that are 1, or ``None`` if the search found nothing.
+        bound: No solution costs less.
+        proven: Nothing better exists; without a solution: none exists.
+        seconds: How long it took.
+    """
+
+    true: "frozenset[int] | None"
+    bound: float
+    proven: bool
+    seconds: float
+
+
+def new_model() -> "CpModel":
+    """Return an empty model.
+
+    Raises:
+        PermanentError: OR-Tools is not installed; the message says how to get it.
+    """
+    try:
+        from ortools.sat.python.cp_model import CpModel  # noqa: PLC0415  an extra, needed by those who ask for an optimum only
+    except ImportError as error:
+        msg = "an exact plan needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler[exact]'"
+        raise PermanentError(msg) from error
+    return CpModel()
+
+
+def solve(model: "CpModel", hint: "Mapping[IntVar, bool]", seconds: float) -> Solved:
+    """Search until the optimum is proven or the time is over.
+
+    One worker and a fixed seed, and the limit is first of all one of work done: equal input gives an equal answer, unless the
+    machine is so slow that the time runs out before.
+
+    Args:
+        model: To be solved, without hints; the hint is added to it.
+        hint: A solution to start from, or a part of one.
+        seconds: When the search ends at the latest.
+    """
+    from ortools.sat.python import cp_model  # noqa: PLC0415  as above
+
+    for variable, value in hint.items():
+        model.add_hint(variable, value)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = seconds * _SECONDS_OF_WORK
+    status = solver.solve(model)
+    found = status in {cp_model.OPTIMAL, cp_model.FEASIBLE}
+    return Solved(
+        true=frozenset(i for i, value in enumerate(solver.response_proto.solution) if value == 1) if found else None,
+        bound=solver.best_objective_bound,
+        proven=status in {cp_model.OPTIMAL, cp_model.INFEASIBLE},
+        seconds=solver.wall_time,
+    )

@@ -1,0 +1,204 @@
+"""The fewest consumers, then the least moved, proven."""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tests.strategies  # noqa: F401  the profile without deadlines
+from autoscaler.errors import PermanentError
+from autoscaler.packing.exact import exact
+from autoscaler.packing.lower_bounds import martello_toth
+from autoscaler.packing.options import Floats, Labels, Options, Planned
+from autoscaler.packing.pace import pace
+from autoscaler.packing.whole_units import UNITS, whole_costs, whole_sizes
+
+ROUNDING = 1e-9
+
+
+def planned(rates: Sequence[float], home: Sequence[int], capacity: float = 1.0, seconds: float = 4.0) -> Planned:
+    cost = np.array(rates, np.float64) / capacity
+    return exact(np.minimum(cost, 1.0), cost, np.array(home, np.int64), Options(time_limit_s=seconds))
+
+
+def scored(rates: Sequence[float], home: Sequence[int], labels: Sequence[int]) -> tuple[int, float]:
+    """Return consumers, and the rate moved."""
+    return len(set(labels)), sum(r for r, h, c in zip(rates, home, labels, strict=True) if h >= 0 and h != c)
+
+
+def is_legal(rates: Sequence[float], labels: Sequence[int]) -> bool:
+    """Say whether nobody is above a capacity of 1, unless it holds one partition with traffic."""
+    for consumer in set(labels):
+        held = [r for r, c in zip(rates, labels, strict=True) if c == consumer and r > 0]
+        if sum(held) > 1 + ROUNDING and len(held) > 1:
+            return False
+    return True
+
+
+def best(rates: Sequence[float], home: Sequence[int]) -> tuple[int, float]:
+    """Return the least of all placements, by trying every one of them."""
+    found = (len(rates) + 1, 0.0)
+    owner: list[int] = []
+    labels = range(max(home, default=-1) + 1 + len(rates))
+
+    def extend() -> None:
+        nonlocal found
+        if len(owner) == len(rates):
+            if is_legal(rates, owner):
+                found = min(found, scored(rates, home, owner))
+            return
+        fresh = max([max(home, default=-1), *owner]) + 1  # consumers that are not there yet are alike
+        for c in labels[: fresh + 1]:
+            owner.append(c)
+            extend()
+            owner.pop()
+
+    extend()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rates", "home", "consumers", "moved", "why"),
+    [
+        ((6, 4, 4, 3, 3), (-1,) * 5, 2, 0, "first fit decreasing needs three"),
+        ((6, 4, 4, 3, 3), (0, 0, 1, 1, 1), 2, 0, "and it stays"),
+        ((6, 5, 5, 4), (0, 0, 1, 1), 2, 9, "the only packing: 6+4 and 5+5; 5 and 4 change places"),
+        ((7, 2, 2, 3), (0, 0, 0, 1), 2, 2, "the cheapest of 2, 2 and 7 leaves"),
+        ((3, 3, 3, 1), (0, 1, 2, 2), 1, 6, "two of three consumers go: the 4 stays"),
+        ((12, 5, 5), (0, 0, 1), 2, 5, "above the capacity: alone"),
+        ((12, 0, 10), (0, 0, 1), 2, 0, "what has no traffic may stay where it is"),
+        ((12, 0, 4), (0, -1, 1), 2, 0, "but goes where it is not in the way"),
+        ((12, 0), (0, -1), 2, 0, "never beside a partition that is too much alone"),
+        ((10 / 3, 10 / 3, 10 / 3), (0, 0, 0), 1, 0, "thirds fill a consumer"),
+        ((0, 0, 0), (2, 1, 0), 1, 0, "no traffic needs one consumer"),
+    ],
+)
+def test_fewest_consumers_then_least_moved(
+    rates: tuple[float, ...], home: tuple[int, ...], consumers: int, moved: float, why: str
+) -> None:
+    plan = planned(rates, home, 10)
+    assert scored(rates, home, plan.labels.tolist()) == (consumers, moved), why
+    assert plan.proven
+
+
+def test_a_known_hard_packing_is_solved() -> None:
+    """Triplets that each fill a consumer exactly: decreasing fits need more consumers, the sum of the rates is the optimum."""
+    rng = np.random.default_rng(5)
+    rates: list[float] = []
+    for _ in range(10):
+        first = int(rng.integers(380, 490))
+        second = int(rng.integers((1000 - first) // 2, 490))
+        rates += [first, second, 1000 - first - second]
+    cost = np.array(rates) / 1000
+    nobody = np.full(30, -1)
+    assert len(set(pace(cost, cost, nobody, Options(consumer_price=100.0, drift_weight=0.0)).labels.tolist())) > 10
+    plan = planned(rates, [-1] * 30, 1000, seconds=60)
+    assert (len(set(plan.labels.tolist())), plan.proven) == (10, True)
+    assert np.bincount(plan.labels, cost).max() <= 1 + ROUNDING
+
+
+share = st.one_of(st.just(0.0), st.floats(0.01, 0.7), st.integers(1, 7).map(lambda i: i / 7), st.floats(1, 3), st.just(1e-300))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(share, st.integers(-1, 3)), min_size=1, max_size=6))
+def test_nothing_is_better_than_the_exact_plan(partitions: list[tuple[float, int]]) -> None:
+    rates = [r for r, _ in partitions]
+    known = sorted({h for _, h in partitions if h >= 0})
+    home = [known.index(h) if h >= 0 else -1 for _, h in partitions]
+    plan = planned(rates, home)
+    labels = plan.labels.tolist()
+    consumers, moved = scored(rates, home, labels)
+    fewest, least = best(rates, home)
+    assert plan.proven
+    assert is_legal(rates, labels)
+    crowded_out = any(r > 1 for r in rates) and any(not r for r in rates)  # the one rule that the count of all placements lacks
+    assert consumers == fewest or (crowded_out and consumers == fewest + 1)
+    assert moved == pytest.approx(least, abs=1e-6) or consumers > fewest
+    again = planned(rates, np.unique(plan.labels, return_inverse=True)[1].tolist())
+    assert scored(rates, np.unique(plan.labels, return_inverse=True)[1].tolist(), again.labels.tolist())[1] == 0
+
+
+def stream(n: int, steps: int, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    rates = rng.integers(0, 101, n)
+    rows = [rates]
+    for _ in range(steps - 1):
+        rates = np.clip(rates + rng.integers(-10, 11, n), 0, 100)
+        rows.append(rates)
+    return np.array(rows) / 100
+
+
+def test_equal_input_gives_equal_output_on_a_stream() -> None:
+    home: Labels = np.full(24, -1)
+    for e in stream(24, 4, 3):
+        plan, again = (exact(e, e, home, Options()) for _ in range(2))
+        assert plan.proven
+        assert plan.labels.tolist() == again.labels.tolist()
+        assert len(set(plan.labels.tolist())) >= martello_toth(e.tolist(), 1.0)
+        home = np.unique(plan.labels, return_inverse=True)[1]
+
+
+def test_when_the_time_is_over_the_best_so_far_is_returned_and_not_called_proven() -> None:
+    first, second = stream(100, 2, 4)
+    nobody = np.full(100, -1)
+    lean = Options(consumer_price=100.0, drift_weight=0.0, time_limit_s=0.05)
+    home = np.unique(pace(first, first, nobody, lean).labels, return_inverse=True)[1]
+    plan = exact(second, second, home, lean)
+    by_pace = pace(second, second, home, lean).labels
+    assert plan.proven is False
+    assert scored(second.tolist(), home.tolist(), plan.labels.tolist()) <= scored(
+        second.tolist(), home.tolist(), by_pace.tolist()
+    )
+
+
+def test_a_group_too_large_for_the_model_keeps_the_plan_of_pace() -> None:
+    first, second = stream(1000, 2, 6)
+    lean = Options(consumer_price=100.0, drift_weight=0.0)
+    home = np.unique(pace(first, first, np.full(1000, -1), lean).labels, return_inverse=True)[1]
+    plan = exact(second, second, home, lean)
+    assert plan.proven is False
+    assert plan.labels.tolist() == pace(second, second, home, lean).labels.tolist()
+
+
+def test_without_the_library_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    with pytest.raises(
+        PermanentError, match=r"needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler\[exact\]'"
+    ):
+        planned([1, 2], [-1, -1])
+
+
+@pytest.mark.parametrize(
+    ("shares", "sizes", "capacity"),
+    [
+        ([0.07, 0.93, 0.5], [7, 93, 50], 100),  # 0.07 is a little more than 7 hundredths
+        ([1.0, 0.5], [2, 1], 2),
+        ([1e-300, 1.0], [1, UNITS], UNITS + 500),
+        ([0.0, 0.25], [0, 1], 4),
+        ([3.0, 0.25], [4, 1], 4),
+        ([3.0, 1e-300], [UNITS + 500, 1], UNITS + 500),  # nothing fits beside what is above the capacity
+        ([1 / 3] * 3, [1] * 3, 3),  # rounded up, but the capacity has grace
+    ],
+)
+def test_whole_sizes_are_exact_for_whole_parts_and_careful_otherwise(
+    shares: list[float], sizes: list[int], capacity: int
+) -> None:
+    whole = whole_sizes(np.array(shares))
+    assert (whole.sizes.tolist(), whole.capacity) == (sizes, capacity)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_what_fits_in_whole_units_fits(shares: list[float]) -> None:
+    whole = whole_sizes(np.array(shares))
+    fitting = np.cumsum(whole.sizes) <= whole.capacity
+    assert (np.cumsum(shares)[fitting] <= 1 + ROUNDING).all()
+
+
+def test_costs_keep_their_proportions() -> None:
+    assert whole_costs(np.array([0.25, 0.5, 3.0])).tolist() == [1, 2, 12]
+    assert whole_costs(np.array([0.0, 0.0])).tolist() == [0, 0]
+    assert whole_costs(np.array([1e300])).tolist() == [1]
