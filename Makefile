@@ -12,7 +12,7 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install java jars demo check test bench clean
+.PHONY: help install java browser jars demo check test bench evaluate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -22,6 +22,9 @@ install: .venv/installed ## make .venv with everything
 
 java: ## look for Java 17 or later; YES=1 installs it with the system's package manager
 	@YES="$(YES)" .ci/java
+
+browser: ## look for Chromium, which some tests need; YES=1 installs it with the system's package manager
+	@YES="$(YES)" .ci/browser
 
 .venv/bin/python:
 	@.ci/python
@@ -42,11 +45,14 @@ check: install ## style, types and layers
 	$(BIN)/lint-imports | sed -n "/^Analyzed/,\$$p"
 
 # Two processes, a file's tests in one of them: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
-test: jars ## every test that takes less than a minute, real broker and Spark included
+test: jars browser ## every test that takes less than a minute, real broker and Spark included
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
 bench: jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
+
+evaluate: jars ## run the published experiments again and write page and tables, a minute; ARGS="--full" with all streams
+	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/evaluation.md $(ARGS)
 
 clean: ## remove what was made here (the jars' cache stays)
 	rm -rf .venv .run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

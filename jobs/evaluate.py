@@ -10,7 +10,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,8 @@ EXIT_SETTINGS = 78
 _FULL_SEEDS, _QUICK_SEEDS = 8, 1
 _FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
 
-Work = Callable[[cells.Frames], cells.Frames]
 
-
-def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: Work, gives: str) -> DataFrame:
+def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: cells.Work, gives: str) -> DataFrame:
     """Return what ``work`` makes of the rows, each of which is a task of its own: they differ much in how long they take."""
     sliced = spark.sparkContext.parallelize([tuple(row) for row in rows], len(rows))
     return spark.createDataFrame(sliced, schema).mapInPandas(work, gives)

@@ -4,7 +4,7 @@ Spark itself is not known here: the functions take and give pandas frames, as ``
 they give.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -30,9 +30,10 @@ SCHEMA_TWO_DIMENSIONS = "algorithm string, family string, seed int, partitions i
 
 LATENCY_PARTITIONS, LATENCY_MEASUREMENTS, LATENCY_DELTA = 32, 100, 5  # the published experiment's
 STATIC = (15, 16, 18, 20, 22, 24, 26, 28, 30, 31, 32)  # n of kd_n
-LATER_THAN_S = np.geomspace(0.05, 1000, 80)  # where the share of later bytes is read for the figure
+LATER_THAN_S = np.geomspace(0.05, 3000, 90)  # where the share of later bytes is read for the figure
 
 Frames = Iterator[pd.DataFrame]
+Work = Callable[[Frames], Frames]
 
 
 class PlanCell(NamedTuple):

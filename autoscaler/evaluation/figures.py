@@ -31,11 +31,16 @@ LOOKS = (
     Family("MMR, HFD", _VIOLET, "square", ("MMR", "HFD")),
     Family("PACE", _GREEN, "circle", PACE, joined=True),
 )
-_LABELLED = {"NFD": "middle right", "BFD": "top right", "MWF": "top center", "MBF": "top center", "MMR": "middle right"} | {
-    "PACE lean": "middle right",
-    "PACE even": "top right",
-    "PACE balanced": "top center",
-    "PACE quiet": "bottom center",
+_LABELLED = {
+    "NFD": "middle right",
+    "BFD": "top right",
+    "MWF": "bottom center",
+    "MBF": "top center",
+    "MMR": "top center",
+    "PACE lean": "bottom right",
+    "PACE even": "bottom left",
+    "PACE balanced": "bottom left",
+    "PACE quiet": "bottom right",
 }
 _FOLLOWED = (("NFD", _BLUE), ("BFD", _GREY), ("MBF", _RED), ("MWF", _ORANGE), ("MMR", _VIOLET))
 _PACE_DASHES = dict(zip(PACE, ("dot", "dash", "solid", "dashdot"), strict=True))
@@ -70,7 +75,8 @@ def pareto(results: Results, delta: int) -> go.Figure:
             showlegend=False,
             cliponaxis=False,
         )
-    return _framed(figure, "consumers above the fewest, %", "E(Rscore)", height=330)
+    _framed(figure, "consumers above the fewest, %", "E(Rscore)", height=330)
+    return figure.update_yaxes(rangemode="normal", autorangeoptions={"include": [-2]})  # room for what is written below points
 
 
 def by_delta(results: Results, *, cost: bool) -> go.Figure:
@@ -114,7 +120,7 @@ def against_published(results: Results, *, cost: bool) -> go.Figure:
         x=ends, y=ends, mode="lines", name="equal", line={"color": _GREY, "width": 1, "dash": "dash"}, hoverinfo="skip"
     )
     what = "CBS, %" if cost else "E(Rscore)"
-    return _framed(figure, f"{what}, published", f"{what}, here", height=400, legend=True)
+    return _framed(figure, f"{what}, published", f"{what}, here", height=400, legend=True).update_xaxes(rangemode="tozero")
 
 
 def later_than(rows: Sequence[Lateness]) -> go.Figure:
@@ -139,8 +145,12 @@ def later_than(rows: Sequence[Lateness]) -> go.Figure:
 
 
 def cost_of_lateness(rows: Sequence[Lateness]) -> go.Figure:
-    """Return consumers against the part of the bytes that is late: placements that never change are a line."""
+    """Return consumers against the part of the bytes that is late: placements that never change are a line.
+
+    Where no byte is late there is no point: the scale is logarithmic.
+    """
     figure = go.Figure()
+    rows = [row for row in rows if row.late_ratio > 0]
     static = sorted((row for row in rows if row.contender.startswith("kd_")), key=lambda row: row.consumers)
     figure.add_scatter(
         x=[row.consumers for row in static],
@@ -165,7 +175,8 @@ def cost_of_lateness(rows: Sequence[Lateness]) -> go.Figure:
             customdata=[row.contender for row in points],
             hovertemplate="%{customdata}<br>%{x:.2f} consumers<br>%{y:.2f} % late<extra></extra>",
         )
-    return _framed(figure, "mean consumers", "late bytes, %", height=430, legend=True)
+    _framed(figure, "mean consumers", "late bytes, %", height=430, legend=True)
+    return figure.update_yaxes(type="log", dtick=1)
 
 
 def two_dimensions(results: Results) -> go.Figure:
