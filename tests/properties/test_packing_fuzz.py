@@ -131,7 +131,7 @@ def options(algorithm: str, number: int, capacity: float) -> Given:
     values: Given = {
         "preset": str(rng.choice(list(PRESETS))),
         "consumer_price": _one(rng, 0.0, 0.1, 5.0, 1e9),
-        "paid_for": _one(rng, 0.0, 1.0, 7.0, 1e6),
+        "paid_for": int(_one(rng, 0, 1, 7, 10**6)),
         "drift_weight": _one(rng, 0.0, 0.3, 1.0, 50.0),
         "horizon": _one(rng, 0.01, 1.0, 16.0),
         "drift": _one(rng, 0.0, 1e-6, 0.03, 0.3, 1e6) * capacity,
