@@ -7,9 +7,11 @@ from autoscaler.packing.lower_bounds import lower_bound
 from autoscaler.packing.options import PRESETS, TAKES, Given, Options, Planned, Planner
 from autoscaler.packing.placement import Assignment, r_score
 from autoscaler.packing.repair import consumer_loads, drain, place_unowned
+from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
 
 __all__ = [
     "ALGORITHMS",
+    "ALGORITHMS_2D",
     "BEYOND_PRICE",
     "PRESETS",
     "TAKES",
@@ -21,6 +23,7 @@ __all__ = [
     "Planned",
     "Planner",
     "assign",
+    "assign_2d",
     "assign_arrays",
     "consumer_loads",
     "drain",

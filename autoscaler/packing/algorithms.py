@@ -4,22 +4,26 @@ Here names and options are checked, and partitions and consumer indices become p
 algorithm does stands in its own module.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Unpack, cast
 
 import numpy as np
 
 from autoscaler.packing import published
+from autoscaler.packing.exact import exact
 from autoscaler.packing.hfd import hfd
+from autoscaler.packing.indices import dense, indices_of, near
 from autoscaler.packing.mmr import mmr
-from autoscaler.packing.options import Floats, Given, Labels, Options, Planned, Planner, read_options
+from autoscaler.packing.options import Floats, Given, Labels, Options, Planner, read_options
 from autoscaler.packing.pace import pace
 from autoscaler.packing.placement import Assignment, P, assignment, check_capacity, check_loads, check_previous
 from autoscaler.packing.published_arrays import place_arrays
+from autoscaler.packing.quantised import place_quantised
 
+_PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at 1000 with first fit
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
-PLANNERS: Mapping[str, Planner] = {"MMR": mmr, "HFD": hfd, "PACE": pace}
+PLANNERS: Mapping[str, Planner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": exact}
 ALGORITHMS: tuple[str, ...] = (*published.PUBLISHED, *PLANNERS)
 
 
@@ -50,23 +54,22 @@ def assign(
     check_loads(loads, capacity)
     check_previous(previous)
     chosen = read_options(algorithm, options, capacity)
-    if algorithm in published.RULES:
+    if algorithm in published.RULES and len(loads) <= _PLAIN_UP_TO and not chosen.quantised:
         owner = published.place(loads, capacity, previous, algorithm, open_first=chosen.open_first)
         return assignment(owner, loads, capacity, previous, algorithm)
-    partitions = sorted(loads)
-    known = sorted({previous[p] for p in partitions if p in previous})
-    label = {consumer: i for i, consumer in enumerate(known)}
-    home = np.array([label[previous[p]] if p in previous else -1 for p in partitions], np.int64)
+    partitions = list(loads) if algorithm in published.AS_GIVEN else sorted(loads)
     rates = np.array([loads[p] for p in partitions], np.float64)
-    planned = _plan(rates, capacity, home, algorithm, chosen)
-    owner = dict(zip(partitions, _indices(planned.labels, known), strict=True))
-    return assignment(owner, loads, capacity, previous, algorithm, proven=planned.proven)
+    home = np.array([previous.get(p, -1) for p in partitions], np.int64)
+    indices, proven = _place(rates, capacity, home, algorithm, chosen)
+    owner = dict(zip(partitions, indices.tolist(), strict=True))
+    return assignment(owner, loads, capacity, previous, algorithm, proven=proven)
 
 
 def assign_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: str = "MWF", **options: Unpack[Given]) -> Labels:
     """Place every partition on a consumer, for groups too large for mappings.
 
-    The same placement as ``assign`` gives for keys in the order of the arrays.
+    The same placement as ``assign`` gives for keys in the order of the arrays. BFD and HFD take ``quantised=True`` for a million
+    partitions: see ``quantised.py`` for what that changes.
 
     Args:
         rates: float64[n], bytes per second of every partition.
@@ -84,33 +87,23 @@ def assign_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: s
     _check_algorithm(algorithm)
     rates, previous = _check_arrays(rates, capacity, previous)
     chosen = read_options(algorithm, options, capacity)
-    if algorithm in published.RULES:
-        return place_arrays(rates, capacity, previous, algorithm, open_first=chosen.open_first)
-    known, home = np.unique(previous, return_inverse=True)
-    missing = int(known.size > 0 and known[0] < 0)
-    planned = _plan(rates, capacity, home.astype(np.int64) - missing, algorithm, chosen)
-    return np.array(_indices(planned.labels, known[missing:].tolist()), np.int64)
+    return _place(rates, capacity, previous, algorithm, chosen)[0]
 
 
-def _plan(rates: Floats, capacity: float, home: Labels, algorithm: str, options: Options) -> Planned:
+def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, options: Options) -> tuple[Labels, bool | None]:
+    """Return the consumer index of every partition, and whether nothing better exists."""
     if not rates.size:
-        return Planned(home)
+        return previous, None
+    if options.quantised:
+        home, index = near(previous)
+        labels = place_quantised(rates, capacity, home, sticky=algorithm != "BFD")
+        return labels if index is None else index[labels], None
+    if algorithm in published.RULES:
+        return place_arrays(rates, capacity, previous, algorithm, open_first=options.open_first), None
+    home, known = dense(previous)
     cost = np.minimum(rates / capacity, _MOST)
-    return PLANNERS[algorithm](np.minimum(cost, 1.0), cost, home, options)
-
-
-def _indices(labels: Labels, known: Sequence[int]) -> list[int]:
-    """Return consumer indices for labels: the old ones theirs, each new one the lowest that nobody uses."""
-    used = np.unique(labels).tolist()
-    index = {label: known[label] for label in used if label < len(known)}
-    taken = set(index.values())
-    lowest = 0
-    for label in used[len(index) :]:
-        while lowest in taken:
-            lowest += 1
-        index[label] = lowest
-        lowest += 1
-    return [index[label] for label in labels.tolist()]
+    planned = PLANNERS[algorithm](np.minimum(cost, 1.0), cost, home, options)
+    return indices_of(planned.labels, known), planned.proven
 
 
 def _check_algorithm(algorithm: str) -> None:
@@ -129,15 +122,23 @@ def _check_arrays(rates: Floats, capacity: float, previous: Labels) -> tuple[Flo
     if previous.size and not np.issubdtype(previous.dtype, np.integer):
         msg = f"previous must hold whole numbers, not {previous.dtype}"
         raise ValueError(msg)
-    if (bad := np.flatnonzero(~((rates >= 0) & (rates < np.inf)))).size:
-        msg = f"rate at {bad[0]} must be a finite number of bytes per second that is not negative, not {float(rates[bad[0]])!r}"
+    if rates.size:
+        _check_values(rates, previous)
+    return rates, cast("Labels", np.ascontiguousarray(previous, np.int64))
+
+
+def _check_values(rates: Floats, previous: Labels) -> None:
+    """Refuse what is no rate or no owner; where it stands is looked for only when something is there."""
+    if not (rates.min() >= 0 and rates.max() < np.inf):
+        bad = np.flatnonzero(~((rates >= 0) & (rates < np.inf)))[0]
+        msg = f"rate at {bad} must be a finite number of bytes per second that is not negative, not {float(rates[bad])!r}"
         raise ValueError(msg)
     with np.errstate(over="ignore"):
         total = float(rates.sum())
     if not np.isfinite(total):
         msg = f"the rates of {rates.size} partitions add up to more than can be counted"
         raise ValueError(msg)
-    if (bad := np.flatnonzero(previous < -1)).size:
-        msg = f"previous owner at {bad[0]} must be an index from 0, or -1 for none, not {int(previous[bad[0]])}"
+    if previous.min() < -1:
+        bad = np.flatnonzero(previous < -1)[0]
+        msg = f"previous owner at {bad} must be an index from 0, or -1 for none, not {int(previous[bad])}"
         raise ValueError(msg)
-    return rates, cast("Labels", np.ascontiguousarray(previous, np.int64))

@@ -39,6 +39,8 @@ class Given(TypedDict, total=False):
         drain_limit: What emptying one consumer may cost, in units of the R-score (D).
         time_limit_s: When the search for something better ends, in seconds.
         open_first: Consumer 0 is open before the first partition, as in the published runs of NF and NFD.
+        quantised: Sizes in 252,000ths of the capacity, rounded up: a million partitions in less time than they could be sorted.
+            HFD takes the fullest consumer with room where home has none, and does not bring home what was moved.
     """
 
     preset: str
@@ -51,6 +53,7 @@ class Given(TypedDict, total=False):
     drain_limit: float
     time_limit_s: float
     open_first: bool
+    quantised: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,7 @@ class Options:
     drain_limit: float = 1.0
     time_limit_s: float = 4.0
     open_first: bool = False
+    quantised: bool = False
 
 
 class Planned(NamedTuple):
@@ -102,6 +106,8 @@ _PACE = frozenset({"preset", "consumer_price", "paid_for", "drift_weight", "hori
 TAKES: Mapping[str, frozenset[str]] = {
     "NF": frozenset({"open_first"}),
     "NFD": frozenset({"open_first"}),
+    "BFD": frozenset({"quantised"}),
+    "HFD": frozenset({"quantised"}),
     "MMR": frozenset({"fill_ratio", "drain_limit"}),
     "PACE": _PACE,
     "EXACT": _PACE | {"time_limit_s"},
@@ -154,8 +160,16 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
     return replace(
         Options(**(dict(PRESETS[preset]) | numbers)),  # type: ignore[arg-type]
         sigma=min(sigma / capacity, 1e9),
-        open_first=bool(given.get("open_first", False)),
+        open_first=_flag("open_first", given.get("open_first", False)),
+        quantised=_flag("quantised", given.get("quantised", False)),
     )
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    msg = f"{name} must be true or false, not {value!r}"
+    raise ValueError(msg)
 
 
 def _number(name: str, value: object) -> float:

@@ -113,7 +113,7 @@ def check_previous(previous: Mapping[P, int]) -> None:
     """Refuse owners that are no consumer index.
 
     Raises:
-        ValueError: An owner is negative or not a whole number; the message says whose.
+        ValueError: An owner is negative, not a whole number or none that 64 bits hold; the message says whose.
     """
     bad = [p for p, consumer in previous.items() if not _is_index(consumer)]
     if bad:
@@ -123,4 +123,4 @@ def check_previous(previous: Mapping[P, int]) -> None:
 
 
 def _is_index(value: object) -> bool:
-    return isinstance(value, int | np.integer) and int(value) >= 0
+    return isinstance(value, int | np.integer) and 0 <= int(value) < 2**63

@@ -4,7 +4,7 @@ Every sum and comparison is the one that ``published.py`` makes, so that both gi
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from autoscaler.packing.fit_arrays import (
     to_open,
 )
 from autoscaler.packing.fits import limit_of
+from autoscaler.packing.indices import near
 from autoscaler.packing.options import Floats, Labels
+from autoscaler.packing.published import AS_GIVEN
 
 _FITS: Mapping[str, int] = {"N": NEXT, "F": FIRST, "W": WORST, "B": BEST}  # by the initial in an algorithm's name
-_AS_GIVEN = frozenset({"NF", "FF", "WF", "BF"})
 _PARTIALS = 64  # more than the floats that a sum of doubles can consist of without overlap
 
 
@@ -47,12 +48,11 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
         open_first: NF and NFD open consumer 0 before the first partition.
     """
     n = rates.shape[0]
-    far = np.unique(previous[previous > n])
-    home = np.where(previous > n, n + 1 + np.searchsorted(far, previous), previous)  # the lowest closed index is n at most
-    slots = n + 1 + far.shape[0]
+    home, index = near(previous)
+    slots = n + 1 if index is None else index.shape[0]
     consumers = nobody_open(_FITS[algorithm.removeprefix("M")[0]], limit_of(capacity), slots, 2 * n)
     owner = np.full(n, NOBODY)
-    in_turn = np.arange(n) if algorithm in _AS_GIVEN else np.argsort(-rates, kind="stable")
+    in_turn = np.arange(n) if algorithm in AS_GIVEN else np.argsort(-rates, kind="stable")
     if open_first:
         open_consumer(consumers, 0, 0.0)
     if algorithm.startswith("M"):
@@ -60,8 +60,7 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
         _hand_over(rates, held, _by_key(rates, held, largest=algorithm.endswith("P")), consumers, owner)
         in_turn = in_turn[owner[in_turn] == NOBODY]
     _place(rates, in_turn, home, consumers, owner)
-    names = np.concatenate((np.arange(n + 1), far))
-    return cast("Labels", names[owner])
+    return owner if index is None else index[owner]
 
 
 @compiled

@@ -11,6 +11,10 @@ from autoscaler.packing.options import TAKES, Options, read_options
 from tests.builders import named
 
 
+def test_all_sixteen_are_there() -> None:
+    assert tuple(["NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"]) == ALGORITHMS
+
+
 @dataclass(frozen=True)
 class Estimate:
     sigma: float
@@ -65,6 +69,7 @@ def test_an_option_that_nobody_takes_is_refused_with_those_taken() -> None:
         ({"drift": -0.1}, "drift .*-0.1"),
         ({"drift": "much"}, "drift .*'much'"),
         ({"drift": Estimate(math.nan)}, "drift .*nan"),
+        ({"paid_for": -2}, "paid_for .*-2"),
         ({"consumer_price": True}, "consumer_price .*True"),
     ],
 )
@@ -83,3 +88,9 @@ def test_opening_consumer_0_first_is_what_the_published_runs_did(algorithm: str)
     loads, previous = named(a=6, b=5), dict.fromkeys(named(a=0), 4)
     assert list(assign(loads, 10, previous, algorithm).owner.values()) == [4, 0]
     assert list(assign(loads, 10, previous, algorithm, open_first=True).owner.values()) == [0, 1], "a fits on the open one"
+
+
+@pytest.mark.parametrize("value", [1, None, "yes"])
+def test_flags_are_true_or_false(value: object) -> None:
+    with pytest.raises(ValueError, match="quantised must be true or false, not"):
+        read_options("BFD", cast("Given", {"quantised": value}), 10)
