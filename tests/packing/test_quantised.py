@@ -19,7 +19,7 @@ CAPACITY = 100.0
 
 
 def placed_plainly(values: Floats, capacity: float, previous: Labels, *, sticky: bool) -> list[int]:
-    """Return the owner by decreasing level: home if ``sticky``, else the fullest that became so last, else home, else the lowest."""
+    """Return the owner by decreasing level: home if ``sticky``, else the fullest that became so last, home, the lowest."""
     levels = [level_of(v / capacity) for v in values.tolist()]
     free: dict[int, int] = {}
     since: dict[int, int] = {}
