@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Ints, bins_of, closed_slot, crowded, fits, put, tightest
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing
 from autoscaler.packing.fixed_point import Demand
 
 
-@compiled
+@borrowing
 def someone_crowded(bins: Bins) -> bool:
     """Say whether any consumer is crowded."""
     found = 0
@@ -16,7 +16,7 @@ def someone_crowded(bins: Bins) -> bool:
     return found > 0
 
 
-@compiled
+@borrowing
 def fit_waiting(bins: Bins, limit: float = LIMIT) -> None:
     """Place what waits by best fit decreasing, up to a load; what is larger gets a consumer of its own."""
     for j in range(len(bins.owner)):
@@ -25,7 +25,7 @@ def fit_waiting(bins: Bins, limit: float = LIMIT) -> None:
             put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
 
 
-@compiled
+@borrowing
 def set_apart(bins: Bins) -> None:
     """Place what waits on consumers of its own, all together as far as they fit."""
     own = NOBODY

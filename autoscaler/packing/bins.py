@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -115,7 +115,7 @@ def copy_into(bins: Bins, source: Bins) -> None:
     bins.opened[:] = source.opened
 
 
-@compiled
+@borrowing
 def put(bins: Bins, j: int, c: int) -> None:
     """Give a waiting partition to a consumer."""
     before, after = NOBODY, bins.first[c]
@@ -136,7 +136,7 @@ def put(bins: Bins, j: int, c: int) -> None:
     _file(bins, c)
 
 
-@compiled
+@borrowing
 def take(bins: Bins, j: int) -> None:
     """Take a partition from its owner and let it wait."""
     c, before, after = bins.owner[j], bins.before[j], bins.after[j]
@@ -156,21 +156,21 @@ def take(bins: Bins, j: int) -> None:
     _file(bins, c)
 
 
-@compiled
+@borrowing
 def move(bins: Bins, j: int, c: int) -> None:
     """Give a partition to another consumer."""
     take(bins, j)
     put(bins, j, c)
 
 
-@compiled
+@borrowing
 def bucket_of(bins: Bins, slack: float) -> int:
     """Return the bucket of a slack; a greater slack is never in a lower one."""
     buckets = len(bins.bucket_first)
     return min(buckets - 1, max(0, int(slack * buckets)))
 
 
-@compiled
+@borrowing
 def _file(bins: Bins, c: int) -> None:
     """Put a consumer into the bucket of its slack, or into none if it is closed."""
     old = bins.bucket[c]
@@ -194,19 +194,19 @@ def _file(bins: Bins, c: int) -> None:
         bins.bucket_first[new] = c
 
 
-@compiled
+@borrowing
 def fits(bins: Bins, j: int, c: int) -> bool:
     """Say whether an open consumer has room for a partition."""
     return bool(bins.held[c] > 0 and bins.load[c] + bins.share[j] <= LIMIT)
 
 
-@compiled
+@borrowing
 def crowded(bins: Bins, c: int) -> bool:
     """Say whether a consumer is above its capacity with more than one partition with traffic."""
     return bool(bins.load[c] > LIMIT and bins.busy[c] > 1)
 
 
-@compiled
+@borrowing
 def tightest(bins: Bins, j: int, but: int, limit: float = LIMIT) -> int:
     """Return the fullest open consumer with room for a partition, the lowest slot on ties; ``NOBODY`` if there is none.
 
@@ -228,12 +228,12 @@ def tightest(bins: Bins, j: int, but: int, limit: float = LIMIT) -> int:
     return NOBODY
 
 
-@compiled
+@borrowing
 def _fuller(bins: Bins, c: int, than: int) -> bool:
     return bool(bins.load[c] > bins.load[than] or (bins.load[c] == bins.load[than] and c < than))
 
 
-@compiled
+@borrowing
 def closed_slot(bins: Bins, home: int) -> int:
     """Return the consumer to open for a partition: its home if that is closed, else the lowest closed slot."""
     if home >= 0 and bins.held[home] == 0:
@@ -250,7 +250,7 @@ def ascending(keys: Floats) -> Ints:
     return positions
 
 
-@compiled
+@borrowing
 def moved_cost(bins: Bins) -> float:
     """Return what the moves cost: the R-score (Landau et al. 2024, equation 11); arrivals cost nothing."""
     total = 0.0

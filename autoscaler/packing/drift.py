@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.packing.bins import Bins, Floats
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing
 
 _KEPT = 0.9  # of the old estimate at each measurement: about ten measurements count
 # Middles of the twelve equally probable parts of the standard normal distribution, the largest first.
@@ -60,7 +60,7 @@ def _root_mean_square(values: Floats) -> float:
     return largest * math.sqrt(math.fsum(((values / largest) ** 2).tolist()) / values.size)  # no square leaves the range
 
 
-@compiled
+@borrowing
 def min_evict(shares: Floats, count: int, overflow: float) -> float:
     """Return the size of the smallest single partition or pair that covers an overflow; everything if none does.
 
@@ -69,13 +69,12 @@ def min_evict(shares: Floats, count: int, overflow: float) -> float:
         count: How many of them.
         overflow: What must go, positive.
     """
-    best = math.inf
+    best, everything = math.inf, 0.0
+    for i in range(count):
+        everything += shares[i]
+        if shares[i] >= overflow:
+            best = shares[i]
     low, high = 0, count - 1
-    while high >= 0 and shares[high] < overflow:
-        high -= 1
-    if high >= 0:
-        best = shares[high]
-    high = count - 1
     while low < high:
         both = shares[low] + shares[high]
         if both < overflow:
@@ -83,10 +82,10 @@ def min_evict(shares: Floats, count: int, overflow: float) -> float:
         else:
             best = min(best, both)
             low += 1
-    return best if best < math.inf else shares[:count].sum()
+    return best if best < math.inf else everything
 
 
-@compiled
+@borrowing
 def expected_eviction(shares: Floats, count: int, slack: float, sigma: float) -> float:
     """Return phi: what a consumer is expected to give away at the next measurement, in capacities.
 
@@ -111,7 +110,7 @@ def expected_eviction(shares: Floats, count: int, slack: float, sigma: float) ->
     return total / len(MIDPOINTS)
 
 
-@compiled
+@borrowing
 def drift_of(bins: Bins, c: int, sigma: float) -> float:
     """Return phi of a consumer as it is."""
     slack = 1.0 - bins.load[c]
@@ -125,7 +124,7 @@ def drift_of(bins: Bins, c: int, sigma: float) -> float:
     return expected_eviction(bins.scratch, count, slack, sigma)
 
 
-@compiled
+@borrowing
 def drift_with(bins: Bins, c: int, share: float, sigma: float) -> float:
     """Return phi of a consumer if it held one more partition."""
     slack = 1.0 - bins.load[c] - share
@@ -148,7 +147,7 @@ def drift_with(bins: Bins, c: int, share: float, sigma: float) -> float:
     return expected_eviction(bins.scratch, count, slack, sigma)
 
 
-@compiled
+@borrowing
 def total_drift(bins: Bins, sigma: float) -> float:
     """Return the sum of phi over all consumers."""
     total = 0.0

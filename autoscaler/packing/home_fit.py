@@ -3,7 +3,7 @@
 import numpy as np
 
 from autoscaler.packing.bins import NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, tightest
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 
 
 @compiled
@@ -29,7 +29,7 @@ def fit_home(bins: Bins, look_ahead: float) -> None:
         put(bins, j, c if c >= 0 else closed_slot(bins, home))
 
 
-@compiled
+@borrowing
 def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
     """Return the open consumer with the least leftover and displaced demand, lower slot first; ``NOBODY`` if none has room."""
     best, least = NOBODY, np.inf
@@ -49,7 +49,7 @@ def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
     return best
 
 
-@compiled
+@borrowing
 def fit_anew(bins: Bins) -> None:
     """Place every waiting partition by best fit decreasing, whoever had it; the slots are numbers without a meaning."""
     for j in range(len(bins.owner)):

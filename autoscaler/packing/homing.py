@@ -7,7 +7,7 @@ make room for it, if in sum less is moved.
 import numpy as np
 
 from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Ints, fits, move, put, take, tightest
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.subsets import Trial, tabulate
 
 _GAIN = 1e-9  # what is less is rounding
@@ -34,13 +34,13 @@ def bring_home(bins: Bins, sweeps: int, trial: Trial) -> None:
             return
 
 
-@compiled
+@borrowing
 def _is_away(bins: Bins, j: int) -> bool:
     home = bins.home[j]
     return bool(home >= 0 and bins.owner[j] != home and bins.share[j] > 0.0 and bins.held[home] > 0)
 
 
-@compiled
+@borrowing
 def _return(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> bool:
     """Bring a partition home if that gains; say whether it did."""
     home = bins.home[j]
@@ -62,7 +62,7 @@ def _return(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> bool:
     return True
 
 
-@compiled
+@borrowing
 def _find_room(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> int:
     """Return the subset of the home's partitions whose leaving lets ``j`` come home at the greatest gain; 0 if none gains."""
     home = bins.home[j]
@@ -77,7 +77,7 @@ def _find_room(bins: Bins, j: int, trial: Trial, goes_to: Ints) -> int:
     return best
 
 
-@compiled
+@borrowing
 def _tabulate_losses(bins: Bins, home: int, trial: Trial) -> int:
     """Enter the smallest partitions with traffic at the least loss that their leaving can mean; return how many they are."""
     count, y = 0, bins.first[home]
@@ -93,7 +93,15 @@ def _tabulate_losses(bins: Bins, home: int, trial: Trial) -> int:
     return count
 
 
-@compiled
+@borrowing
+def _among(goes_to: Ints, c: int) -> bool:
+    found = 0
+    for i in range(_TOGETHER):
+        found += goes_to[i] == c
+    return found > 0
+
+
+@borrowing
 def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float:
     """Find a place for each partition that makes room for ``j``, each third consumer used once.
 
@@ -112,7 +120,8 @@ def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float
     home, left = bins.home[j], bins.owner[j]
     room = LIMIT - bins.load[left] + bins.share[j]
     gain, count = 0.0, 0
-    goes_to[:] = NOBODY
+    for i in range(_TOGETHER):
+        goes_to[i] = NOBODY
     for i in range(len(trial.among)):
         if not (mask >> i) & 1:
             continue
@@ -121,14 +130,14 @@ def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float
         y = trial.among[i]
         own = bins.home[y]
         gain -= bins.cost[y] if own == home else 0.0
-        if own not in (NOBODY, home, left) and own not in goes_to and fits(bins, y, own):
+        if own >= 0 and own != home and own != left and not _among(goes_to, own) and fits(bins, y, own):  # noqa: PLR1714  no tuples here
             target = own
         elif bins.share[y] <= room:
             room -= bins.share[y]
             target = left
         else:
             target = tightest(bins, y, home)
-            if target < 0 or target in goes_to:
+            if target < 0 or _among(goes_to, target):
                 return -np.inf
         gain += bins.cost[y] if own == target else 0.0
         trial.chosen[count], goes_to[count] = y, target

@@ -24,7 +24,7 @@ from autoscaler.packing.bins import (
     put,
     take,
 )
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.drift import drift_of, drift_with, total_drift
 from autoscaler.packing.homing import bring_home
 from autoscaler.packing.subsets import Trial, cheapest_subset, relieve
@@ -50,13 +50,13 @@ class Prices(NamedTuple):
     sigma: float
 
 
-@compiled
+@borrowing
 def price_of(consumers: int, prices: Prices) -> float:
     """Return what so many consumers cost."""
     return prices.consumer * max(0.0, consumers - prices.paid_for)
 
 
-@compiled
+@borrowing
 def objective(bins: Bins, prices: Prices) -> float:
     """Return J of a complete placement: consumers, moves and expected moves at their prices."""
     price = price_of(bins.opened[0], prices) + moved_cost(bins)
@@ -77,17 +77,18 @@ def by_load(bins: Bins) -> Ints:
     keys = np.empty(count)
     for i in range(count):
         keys[i] = bins.load[order[i]]
-    return order[ascending(keys)]
+    lightest: Ints = order[ascending(keys)]
+    return lightest
 
 
-@compiled
+@borrowing
 def dissolve(bins: Bins, c: int) -> None:
     """Let everything that a consumer holds wait."""
     while bins.first[c] >= 0:
         take(bins, bins.first[c])
 
 
-@compiled
+@borrowing
 def place_waiting(bins: Bins, most: int, prices: Prices, trial: Trial) -> bool:
     """Place what waits on at most so many consumers; say whether that was possible."""
     for j in range(len(bins.owner)):
@@ -97,7 +98,7 @@ def place_waiting(bins: Bins, most: int, prices: Prices, trial: Trial) -> bool:
     return True
 
 
-@compiled
+@borrowing
 def _place(bins: Bins, j: int, most: int, prices: Prices, trial: Trial) -> bool:
     home, may_open = bins.home[j], bins.opened[0] < most
     if home >= 0 and fits(bins, j, home):
@@ -118,7 +119,7 @@ def _place(bins: Bins, j: int, most: int, prices: Prices, trial: Trial) -> bool:
     return True
 
 
-@compiled
+@borrowing
 def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
     """Return where a partition fits at the least drift price and leftover, among the tightest and the loosest that fit."""
     best, best_price, seen = NOBODY, np.inf, 0
@@ -149,7 +150,7 @@ def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
     return best, best_price
 
 
-@compiled
+@borrowing
 def _price_at(bins: Bins, j: int, c: int, prices: Prices) -> float:
     price = _LEFTOVER * float(1.0 - bins.load[c] - bins.share[j])
     if prices.drift > 0.0:
@@ -158,7 +159,7 @@ def _price_at(bins: Bins, j: int, c: int, prices: Prices) -> float:
     return price
 
 
-@compiled
+@borrowing
 def _cheapest_ejection(bins: Bins, j: int, trial: Trial) -> tuple[int, float]:
     """Return the consumer that makes room for a partition at the least cost, among its home and the loosest."""
     best, best_price, seen = NOBODY, np.inf, 0
@@ -181,7 +182,7 @@ def _cheapest_ejection(bins: Bins, j: int, trial: Trial) -> tuple[int, float]:
     return best, best_price
 
 
-@compiled
+@borrowing
 def _eject(bins: Bins, c: int, j: int, trial: Trial) -> None:
     cheapest_subset(bins, c, bins.load[c] + bins.share[j] - LIMIT, j, trial)
     for y in trial.chosen:
@@ -189,13 +190,12 @@ def _eject(bins: Bins, c: int, j: int, trial: Trial) -> None:
             take(bins, y)
 
 
-@compiled
+@borrowing
 def attempt(bins: Bins, most: int, lightest: Ints, prices: Prices, trial: Trial) -> bool:
     """Complete a relieved placement on at most so many consumers; say whether that was possible."""
-    for c in lightest:
-        if bins.opened[0] <= most:
-            break
-        dissolve(bins, c)
+    for i in range(len(lightest)):
+        if bins.opened[0] > most:
+            dissolve(bins, lightest[i])
     if not place_waiting(bins, most, prices, trial):
         return False
     bring_home(bins, _SWEEPS, trial)
@@ -245,7 +245,7 @@ def plan(bins: Bins, bound: int, prices: Prices, trial: Trial) -> float:
     return best
 
 
-@compiled
+@borrowing
 def _first_step(count: int) -> int:
     step = 1
     while step * 8 < count // 8:

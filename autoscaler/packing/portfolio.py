@@ -3,7 +3,7 @@
 import numpy as np
 
 from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins, moved_cost
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
 from autoscaler.packing.homing import bring_home
 from autoscaler.packing.plan import Prices, objective, plan, price_of
@@ -15,7 +15,7 @@ _HOPE = 0.3  # of the moves stay after homing, at best: a placement that is then
 _BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
 
 
-@compiled
+@borrowing
 def least_consumers(share: Floats) -> int:
     """Return a number of consumers that no placement goes below: by the sum, and by partitions above half a capacity."""
     total, halves = 0.0, 0
@@ -25,13 +25,15 @@ def least_consumers(share: Floats) -> int:
     return max(1, halves, int(np.ceil(total - 1e-9 * len(share))))
 
 
-@compiled
+@borrowing
 def is_settled(bins: Bins) -> bool:
     """Say whether everything has an owner and nobody is crowded."""
+    missing = 0
     for c in range(len(bins.load)):
-        if crowded(bins, c):
-            return False
-    return bool(np.all(bins.owner >= 0))
+        missing += crowded(bins, c)
+    for j in range(len(bins.owner)):
+        missing += bins.owner[j] < 0
+    return missing == 0
 
 
 @compiled

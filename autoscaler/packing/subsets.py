@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Floats, Ints, crowded, take
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.drift import expected_eviction
 
 _MOST = 12  # partitions among which every subset is tried, to relieve a crowded consumer
@@ -35,7 +35,7 @@ def new_trial() -> Trial:
     return Trial(np.empty(_MOST, np.int64), np.zeros(1 << _MOST), np.zeros(1 << _MOST), np.full(_MOST, NOBODY))
 
 
-@compiled
+@borrowing
 def cheapest_subset(bins: Bins, c: int, need: float, after: int, trial: Trial) -> float:
     """Find the cheapest partitions of a consumer that free some room; the smallest ones are looked at.
 
@@ -60,7 +60,7 @@ def cheapest_subset(bins: Bins, c: int, need: float, after: int, trial: Trial) -
     return best
 
 
-@compiled
+@borrowing
 def relieve(bins: Bins, weight: float, sigma: float, trial: Trial) -> None:
     """Let every crowded consumer give up what costs least, the drift price of what stays included.
 
@@ -84,7 +84,7 @@ def relieve(bins: Bins, weight: float, sigma: float, trial: Trial) -> None:
                     take(bins, j)
 
 
-@compiled
+@borrowing
 def _covering(bins: Bins, c: int) -> int:
     """Return the smallest partition that is enough to go, else the largest."""
     best = j = bins.first[c]
@@ -93,7 +93,7 @@ def _covering(bins: Bins, c: int) -> int:
     return int(best)
 
 
-@compiled
+@borrowing
 def _find_relief(bins: Bins, c: int, weight: float, sigma: float, trial: Trial) -> None:
     count = _gather(bins, c, NOBODY, _MOST, trial)
     best, best_mask = np.inf, 0
@@ -108,7 +108,7 @@ def _find_relief(bins: Bins, c: int, weight: float, sigma: float, trial: Trial) 
     _choose(trial, best_mask)
 
 
-@compiled
+@borrowing
 def _relieves(bins: Bins, c: int, freed: float, mask: int) -> bool:
     if bins.load[c] - freed <= LIMIT:
         return True
@@ -119,7 +119,7 @@ def _relieves(bins: Bins, c: int, freed: float, mask: int) -> bool:
     return bool(bins.busy[c] - gone <= 1)
 
 
-@compiled
+@borrowing
 def _gather(bins: Bins, c: int, after: int, most: int, trial: Trial) -> int:
     """Collect the smallest partitions with traffic and what their subsets cover and cost; return how many."""
     count, j = 0, bins.first[c]
@@ -135,7 +135,7 @@ def _gather(bins: Bins, c: int, after: int, most: int, trial: Trial) -> int:
     return count
 
 
-@compiled
+@borrowing
 def tabulate(trial: Trial, i: int, share: float, price: float) -> None:
     """Enter the next partition into the tables: all subsets so far, with it."""
     bit = 1 << i
@@ -144,7 +144,7 @@ def tabulate(trial: Trial, i: int, share: float, price: float) -> None:
         trial.price[mask | bit] = trial.price[mask] + price
 
 
-@compiled
+@borrowing
 def _drift_without(bins: Bins, c: int, trial: Trial, mask: int, sigma: float) -> float:
     """Return phi of a consumer without a subset of its partitions."""
     count, j = 0, bins.first[c]
@@ -160,11 +160,11 @@ def _drift_without(bins: Bins, c: int, trial: Trial, mask: int, sigma: float) ->
     return expected_eviction(bins.scratch, count, 1.0 - bins.load[c] + trial.covered[mask], sigma)
 
 
-@compiled
+@borrowing
 def _choose(trial: Trial, mask: int) -> None:
-    trial.chosen[:] = NOBODY
     count = 0
     for i in range(len(trial.among)):
+        trial.chosen[i] = NOBODY
         if (mask >> i) & 1:
             trial.chosen[count] = trial.among[i]
             count += 1
