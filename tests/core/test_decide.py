@@ -22,6 +22,7 @@ from autoscaler.model import (
     TopicPartition,
     WorkerPhase,
 )
+from autoscaler.packing import consumer_loads
 from autoscaler.policy import Policy
 from tests.builders import T0, load, members, observation, owned, policy, rates, snapshot, state, tp, unplanned, worker
 
@@ -286,6 +287,84 @@ def test_sixty_four_partitions_reach_sixty_four_consumers_and_never_one_more() -
 def test_the_partitions_that_drove_the_decision_are_named_hottest_first() -> None:
     decision = answer(rates(20, 70, 10, 60), state(owned([0, 1, 2], [3])))
     assert decision.hot == (tp(1), tp(0), tp(2))
+
+
+# --- what a consumer is worth ----------------------------------------------------------------------------------------
+
+# 90, 60 and 65 of 80 usable: they fit on three consumers if 85 B/s change hands, on four if 25 do.
+TIGHT = rates(65, 25, 25, 35, 30, 35)
+TIGHT_HELD = owned([0, 1], [2, 3], [4, 5])
+
+
+@pytest.mark.parametrize(
+    ("asked", "consumers", "why"),
+    [
+        ({}, 4, "1.06 consumers' loads moved are more than .31 and a consumer at .7"),
+        ({"preset": "quiet"}, 4, "a consumer is cheaper still"),
+        ({"preset": "even"}, 3, "a consumer is worth two consumers' loads moved"),
+        ({"preset": "lean"}, 3, "no move is worth a consumer"),
+        ({"consumer_price": 0.8}, 3, "the price alone decides: .31 and .8 are more than 1.06"),
+        ({"preset": "lean", "consumer_price": 0.7}, 4, "a price that is given wins over the preset's"),
+    ],
+)
+def test_the_price_of_a_consumer_decides_between_moving_and_asking(asked: dict[str, object], consumers: int, why: str) -> None:
+    decision = answer(TIGHT, state(TIGHT_HELD), policy(**asked))
+    assert (decision.reason, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, consumers), why
+    if consumers == 4:
+        assert decision.actions == (AddWorkers(slots=(3,)),), why
+    else:
+        assert decision.r_score == pytest.approx(85 / 80), why
+
+
+def test_what_is_asked_for_already_costs_nothing_more() -> None:
+    """Otherwise noise about the price would ask for a consumer in one cycle and do without it in the next."""
+    asked = answer(TIGHT, state(TIGHT_HELD, requested=range(4)), policy(preset="even"))
+    assert (asked.limited_by, asked.consumers, asked.actions) == (Reason.NOT_READY, 4, ())
+    there = answer(TIGHT, state(TIGHT_HELD, live=range(4)), policy(preset="even"))
+    assert list(there.actions) == [move(1, 0, 3)]
+
+
+def test_beyond_the_maximum_a_preference_for_consumers_is_no_overload() -> None:
+    """Balanced would ask for a fourth; three do without anybody above what is usable."""
+    decision = answer(TIGHT, state(TIGHT_HELD), policy(max_consumers=3))
+    assert (decision.reason, decision.limited_by, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, None, 3)
+    assert max(consumer_loads(TIGHT, decision.target).values()) <= 80
+    assert "without max_consumers" not in decision.detail
+
+
+def test_shrinking_does_not_weigh_moves_against_consumers() -> None:
+    """Ten consumers at 75 % move .75 of a load for each that goes, more than one is worth when growing: gone is gone for long."""
+    loads = rates(*[10.0] * 60)
+    held = owned(*[range(6 * c, 6 * c + 6) for c in range(10)])
+    decision = answer(loads, state(held))
+    assert (decision.reason, decision.consumers, decision.r_score) == (Reason.UNDERUSED, 9, 60 / 80)
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------
+
+
+def measured(history: History, at: float, loads: Iterable[PartitionLoad]) -> History:
+    return decide(observation(snapshot(loads, at=at), state(HALF)), history, policy(), at)[1]
+
+
+def test_drift_is_learned_once_from_each_measurement() -> None:
+    first = measured(History(), T0, [load(tp(0), 30.0), load(tp(1), 40.0)])
+    assert (first.drift.sigma, first.measured_at) == (0, T0)
+    second = measured(first, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)])
+    assert second.drift.sigma == pytest.approx(12.5**0.5), "the root of the mean of 9 and 16"
+    assert measured(second, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)]).drift == second.drift, "the same one again"
+
+
+def test_carried_rates_teach_no_drift() -> None:
+    """Their increment is 0, and the first after them is that of several measurements."""
+    before = measured(
+        measured(History(), T0, [load(tp(0), 30.0), load(tp(1), 40.0)]), T0 + 1, [load(tp(0), 32.0), load(tp(1), 42.0)]
+    )
+    away = measured(before, T0 + 2, [load(tp(p), 32.0 + 10 * p, known=False, age_s=1.0) for p in (0, 1)])
+    back = measured(away, T0 + 3, [load(tp(0), 90.0), load(tp(1), 90.0)])
+    assert (before.drift.sigma, away.drift.sigma, back.drift.sigma) == (2, 2, 2)
+    again = measured(back, T0 + 4, [load(tp(0), 90.0), load(tp(1), 90.0)])
+    assert again.drift.sigma == pytest.approx(1.8)
 
 
 # --- shrinking -------------------------------------------------------------------------------------------------------
