@@ -21,6 +21,7 @@ from autoscaler.packing.published_arrays import place_arrays
 from autoscaler.packing.quantised import place_quantised
 
 _PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at 1000 with first fit
+_LEAST = float(np.finfo(np.float64).tiny)  # of a capacity: what has traffic is not mistaken for what has none
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
 PLANNERS: Mapping[str, Planner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": exact}
@@ -101,7 +102,7 @@ def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, opt
     if algorithm in published.RULES:
         return place_arrays(rates, capacity, previous, algorithm, open_first=options.open_first), None
     home, known = dense(previous)
-    cost = np.minimum(rates / capacity, _MOST)
+    cost = np.where(rates > 0, np.clip(rates / capacity, _LEAST, _MOST), 0.0)
     planned = PLANNERS[algorithm](np.minimum(cost, 1.0), cost, home, options)
     return indices_of(planned.labels, known), planned.proven
 

@@ -54,13 +54,13 @@ def place_quantised(rates: Floats, capacity: float, home: Labels, *, sticky: boo
 
 
 @compiled
-def level_of(share: float) -> int:
-    """Return the whole levels that a share of the capacity takes: rounded up, one at least if there is traffic."""
-    exact = share * LEVELS
+def level_of(rate: float, capacity: float) -> int:
+    """Return the whole levels of the capacity that a rate takes: rounded up, one at least if there is traffic."""
+    exact = rate / capacity * LEVELS
     if exact > LEVELS + _EXACT:
         return OVERSIZED
     level = int(exact)
-    return max(level + int(exact - level > _EXACT), int(exact > 0.0))
+    return max(level + int(exact - level > _EXACT), int(rate > 0.0))
 
 
 @compiled
@@ -68,7 +68,7 @@ def _by_level(rates: Floats, capacity: float) -> Sizes:
     level = np.empty(rates.shape[0], np.int32)
     counts = np.zeros(LEVELS + 2, np.int32)
     for j in range(rates.shape[0]):
-        size = level_of(rates[j] / capacity)
+        size = level_of(rates[j], capacity)
         level[j] = size
         counts[size] += 1
     first = np.empty(LEVELS + 2, np.int32)

@@ -20,7 +20,7 @@ CAPACITY = 100.0
 
 def placed_plainly(values: Floats, capacity: float, previous: Labels, *, sticky: bool) -> list[int]:
     """Return the owner by decreasing level: home if ``sticky``, else the fullest that became so last, home, the lowest."""
-    levels = [level_of(v / capacity) for v in values.tolist()]
+    levels = [level_of(v, capacity) for v in values.tolist()]
     free: dict[int, int] = {}
     since: dict[int, int] = {}
     by_free: list[tuple[int, int, int]] = []  # free levels, how long so (negative: latest first), consumer
@@ -104,11 +104,16 @@ def test_common_parts_of_a_capacity_fill_it(parts: int) -> None:
         (1.5 / LEVELS, 2, "rounded up"),
         (1.0, LEVELS, "all"),
         (1.0 + 1e-6, OVERSIZED, "more than all"),
-        (float("inf"), OVERSIZED, "a rate over a tiny capacity"),
     ],
 )
 def test_levels(share: float, level: int, why: str) -> None:
-    assert level_of(share) == level, why
+    assert level_of(share, 1.0) == level, why
+
+
+def test_levels_of_a_tiny_and_of_a_huge_capacity() -> None:
+    assert level_of(1e300, 1e-300) == OVERSIZED
+    assert level_of(1e-300, 1e300) == 1
+    assert level_of(1e308, 1e308) == LEVELS
 
 
 def test_the_opening_rule_names_what_best_fit_opens() -> None:

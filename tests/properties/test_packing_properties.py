@@ -5,7 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.model import TopicPartition
-from autoscaler.packing import ALGORITHMS, assign, consumer_loads, drain, fit_count, lower_bound, place_unowned, r_score
+from autoscaler.packing import (
+    ALGORITHMS,
+    PRESETS,
+    Given,
+    assign,
+    consumer_loads,
+    drain,
+    fit_count,
+    lower_bound,
+    place_unowned,
+    r_score,
+)
+from tests.builders import tp
 from tests.strategies import algorithms, placements
 
 Loads = dict[TopicPartition, float]
@@ -15,7 +27,8 @@ Placement = tuple[Loads, Owners]
 CAPACITY = 100.0
 LIMIT = CAPACITY * (1 + 1e-6)
 BY_RATE = [a for a in ALGORITHMS if a not in {"NF", "FF", "WF", "BF"}]  # the others take partitions in the order given
-STILL = ["FFD", "BFD"]  # place equal rates equally
+STILL = [a for a in ALGORITHMS if a not in {"MWF", "MBF", "MWFP", "MBFP"}]  # those move on as published
+NASTY = st.sampled_from([0.0, 5e-324, 1e-300, 0.1, CAPACITY / 3, CAPACITY, CAPACITY * (1 + 1e-12), 3 * CAPACITY, 1e15, 1e300])
 
 
 def crowded(loads: Loads, owner: Owners, limit: float) -> list[int]:
@@ -62,6 +75,58 @@ def test_constant_load_moves_nothing_at_the_second_call(placement: Placement, al
     second = assign(loads, CAPACITY, first.owner, algorithm)
     assert second.owner == first.owner
     assert second.r_score == 0
+
+
+@given(placements(), st.sampled_from(sorted(PRESETS)), st.floats(0, 30))
+def test_constant_load_moves_nothing_whatever_the_prices(placement: Placement, preset: str, drift: float) -> None:
+    loads, previous = placement
+    first = assign(loads, CAPACITY, previous, "PACE", preset=preset, drift=drift)
+    assert assign(loads, CAPACITY, first.owner, "PACE", preset=preset, drift=drift).owner == first.owner
+
+
+@given(placements(), st.sampled_from(["MMR", "PACE"]), st.sampled_from(sorted(PRESETS)), st.floats(0, 30), st.integers(0, 99))
+def test_removing_a_consumer_moves_only_what_it_held(
+    placement: Placement, algorithm: str, preset: str, drift: float, which: int
+) -> None:
+    loads, previous = placement
+    options: Given = {"preset": preset, "drift": drift} if algorithm == "PACE" else {}
+    before = assign(loads, CAPACITY, previous, algorithm, **options).owner
+    used = sorted(set(before.values()))
+    if not used:
+        return
+    gone = used[which % len(used)]
+    kept = {p: c for p, c in before.items() if c != gone}
+    after = assign(loads, CAPACITY, kept, algorithm, **options).owner
+    assert {p: after[p] for p in kept} == kept
+
+
+@given(st.lists(st.tuples(NASTY, st.integers(-1, 3)), min_size=1, max_size=12), algorithms)
+def test_extreme_rates_are_placed_like_any_others(group: list[tuple[float, int]], algorithm: str) -> None:
+    loads = {tp(i): rate for i, (rate, _) in enumerate(group)}
+    previous = {tp(i): 10**12 * owner for i, (_, owner) in enumerate(group) if owner >= 0}
+    plan = assign(loads, CAPACITY, previous, algorithm)
+    assert set(plan.owner) == set(loads)
+    assert not crowded(loads, dict(plan.owner), LIMIT)
+    assert set(plan.owner.values()) <= {*previous.values(), *range(len(loads))}
+    assert set(plan.oversized) == {p for p, rate in loads.items() if rate > LIMIT}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("keys", [[("t", 1), ("a", 2), ("t", 0)], ["c", "a", "b"], [3, 1, 2]])
+def test_a_partition_is_any_key_that_can_be_ordered(algorithm: str, keys: list[str]) -> None:
+    plan = assign(dict(zip(keys, [60.0, 70.0, 20.0], strict=True)), CAPACITY, {keys[0]: 7}, algorithm)
+    assert list(plan.owner) == sorted(keys)
+    assert plan.owner[keys[0]] == 7
+
+
+@given(placements(most=12))
+def test_what_is_proven_is_not_beaten(placement: Placement) -> None:
+    loads, previous = placement
+    best = assign(loads, CAPACITY, previous, "EXACT")
+    assert best.proven in {True, False} or not loads
+    if best.proven:
+        others = [assign(loads, CAPACITY, previous, a) for a in ALGORITHMS]
+        assert all((best.consumers, best.r_score) <= (o.consumers, o.r_score * (1 + 1e-9) + 1e-9) for o in others)
 
 
 @given(placements(), algorithms, st.floats(0.1, 10))
