@@ -27,7 +27,6 @@ from autoscaler.evaluation.results import Lateness, Packed, Results, Score
 from autoscaler.evaluation.workloads import PUBLISHED_DELTAS, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-EXIT_SETTINGS = 78
 _FULL_SEEDS, _QUICK_SEEDS = 8, 1
 _FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
 
@@ -121,6 +120,8 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--document", type=Path, help="where the tables go as Markdown (default: evaluation.md beside the page)")
     given = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(given)
+    if args.stream and not args.stream.is_file():
+        parser.error(f"--stream: there is no file {args.stream}")
     args.seeds = args.seeds or (_FULL_SEEDS if args.full else _QUICK_SEEDS)
     args.partitions = args.partitions or list(_FULL_PARTITIONS if args.full else (PUBLISHED_PARTITIONS,))
     args.document = args.document or args.out / "evaluation.md"

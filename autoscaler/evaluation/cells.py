@@ -15,10 +15,18 @@ from numpy.typing import NDArray
 from autoscaler.evaluation import contenders
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
 from autoscaler.evaluation.metrics import mean_r_score
+from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.recorded import Recorded
 from autoscaler.evaluation.results import Lateness
 from autoscaler.evaluation.simulator import owners, simulate, trace
-from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_CAPACITY, bounded_walk, listings, two_demands
+from autoscaler.evaluation.workloads import (
+    FAMILIES,
+    PUBLISHED_CAPACITY,
+    PUBLISHED_PARTITIONS,
+    bounded_walk,
+    listings,
+    two_demands,
+)
 from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
 
 SCHEMA_PLANS = "contender string, delta int, seed int, partitions int, measurement int, consumers int, r_score double, moved int"
@@ -63,9 +71,18 @@ class TwoDimensionCell(NamedTuple):
 
 
 def plan_cells(deltas: Sequence[int], seeds: int, partitions: Sequence[int], measurements: int) -> list[PlanCell]:
-    """Return every contender over every stream, those that take longest first: the last ones to end are short."""
+    """Return every contender over every stream, those that take longest first: the last ones to end are short.
+
+    Other numbers of partitions than the published one are run at the deltas whose figures are printed, and larger groups over
+    fewer streams: more partitions are more draws.
+    """
     names = [c.name for c in contenders.contenders()][::-1]
-    return [PlanCell(c, d, s, n, measurements) for n, c, s, d in product(sorted(partitions)[::-1], names, range(seeds), deltas)]
+    cells = []
+    for n in sorted(partitions, reverse=True):
+        streams = seeds if n <= PUBLISHED_PARTITIONS else max(1, seeds * PUBLISHED_PARTITIONS // n)
+        shown = deltas if n == PUBLISHED_PARTITIONS else [d for d in deltas if d in FIGURES]
+        cells += [PlanCell(c, d, s, n, measurements) for c, s, d in product(names, range(streams), shown)]
+    return cells
 
 
 def latency_cells(seeds: int) -> list[LatencyCell]:

@@ -124,7 +124,7 @@ def _scores(results: Results) -> Section:
             Shown(figure=figures.by_delta(results, cost=False), caption="What moves, by delta."),
             Shown(figure=figures.by_delta(results, cost=True), caption="Consumers above the fewest, by delta."),
         ),
-        tables=sizes or (tables.consumers(results),),
+        tables=tuple(t for t in sizes or (tables.consumers(results),) if t.rows),
     )
 
 

@@ -98,10 +98,10 @@ def published(results: Results, delta: int) -> Table:
                 name,
                 f"{printed.cbs_percent:.2f}",
                 f"{found.cbs_percent:.2f}",
-                f"{cost:+.2f}",
+                _signed(cost, 2),
                 f"{printed.r_score:.2f}",
                 f"{found.r_score:.2f}",
-                f"{100 * moved:+.1f} %",
+                f"{_signed(100 * moved, 1)} %",
                 f"{found.r_score_spread:.2f}",
                 _yes(within),
             )
@@ -235,9 +235,14 @@ def _compared(what: str, printed: float, found: float, tolerance: float, *, digi
         what,
         f"{printed:.{digits}f}",
         f"{found:.{digits}f}",
-        f"{off:+.{digits}f}",
+        _signed(off, digits),
         _yes(abs(off) <= tolerance),
     )
+
+
+def _signed(value: float, digits: int) -> str:
+    """Return a difference with its sign; what rounds to nothing has a plus."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def _yes(within: bool) -> str:  # noqa: FBT001  it is the cell's content
