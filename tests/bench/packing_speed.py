@@ -31,7 +31,7 @@ def million(seed: int, repeats: int) -> list[Row]:
     rng = np.random.default_rng(seed)
     rates, nobody = rng.random(MILLION), np.full(MILLION, -1, np.int64)
     later = np.clip(rates + rng.uniform(-DELTA / 100, DELTA / 100, MILLION), 0.0, 1.0)
-    before = assign_arrays(rates, 1.0, nobody, "BFD")
+    before = assign_arrays(rates, 1.0, nobody, "BFD", quantised=True)
     return [
         _beside_sort("1,000,000 partitions: BFD / np.sort of the same array", rates, nobody, "BFD", aim=0.40, repeats=repeats),
         _beside_sort("1,000,000 partitions: sticky plan (home fit) / np.sort", later, before, "HFD", aim=1.0, repeats=repeats),
@@ -39,16 +39,20 @@ def million(seed: int, repeats: int) -> list[Row]:
 
 
 def _beside_sort(what: str, rates: Floats, before: Labels, algorithm: str, *, aim: float, repeats: int) -> Row:
-    owner = assign_arrays(rates, 1.0, before, algorithm)  # the first call may compile
+    def plan() -> Labels:
+        return assign_arrays(rates, 1.0, before, algorithm, quantised=True)
+
+    owner = plan()  # the first call may compile
     sorting, planning = [], []
     for _ in range(repeats):
         sorting.append(seconds(lambda: np.sort(rates)))
-        planning.append(seconds(lambda: assign_arrays(rates, 1.0, before, algorithm)))
+        planning.append(seconds(plan))
     moved = rates[(before >= 0) & (before != owner)].sum() / max(len(np.unique(before)), 1)
-    beside = f"{np.median(planning) * 1e3:.0f} ms, sort {np.median(sorting) * 1e3:.0f} ms; {len(np.unique(owner)):,} consumers"
+    consumers = len(np.unique(owner))
+    beside = f"{np.median(planning) * 1e3:.0f} ms, sort {np.median(sorting) * 1e3:.0f} ms; {consumers:,} consumers"
     if (before >= 0).any():
-        beside += f", {len(np.unique(owner)) / len(np.unique(assign_arrays(rates, 1.0, before, 'BFD'))):.4f} of BFD's"
-        beside += f", {moved:.3f} of a capacity moved per consumer"
+        fewest = len(np.unique(assign_arrays(rates, 1.0, before, "BFD", quantised=True)))
+        beside += f", {consumers / fewest:.4f} of BFD's, {moved:.3f} of a capacity moved per consumer"
     ratio = float(np.median(np.array(planning) / np.array(sorting)))
     return Row(what=what, figures=(ratio,), aims=(aim,), how=f"median of {repeats}", beside=beside)
 
