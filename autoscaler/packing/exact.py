@@ -26,7 +26,7 @@ _MOST_CHOICES = 200_000  # partitions times consumers: half a gigabyte of model,
 _LEAN = 100.0  # price of a consumer: more than any moves that another one saves
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """The partitions with traffic.
 
     Attributes:
@@ -46,7 +46,7 @@ class _Task(NamedTuple):
         return int(self.cost[(self.home >= 0) & (self.home != owner)].sum())
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """A model in which each partition has one consumer: x[j][c], and y[c] says whether c is used."""
 
     model: "CpModel"
@@ -65,7 +65,7 @@ class _Choice(NamedTuple):
         return np.array([next(c for c, x in enumerate(row) if x.index in true) for row in self.x], np.int64)
 
 
-def _choice(task: _Task, consumers: int) -> _Choice:
+def _choice(task: Task, consumers: int) -> Choice:
     model = new_model()
     n = task.home.shape[0]
     x = [[model.new_bool_var("") for _ in range(consumers)] for _ in range(n)]
@@ -77,10 +77,10 @@ def _choice(task: _Task, consumers: int) -> _Choice:
             model.add(sum(size * row[c] for size, row in zip(whole.sizes.tolist(), x, strict=True)) <= whole.capacity * y[c])
         for row in x:
             model.add_implication(row[c], y[c])
-    return _Choice(model, x, y)
+    return Choice(model, x, y)
 
 
-def _contents(task: _Task, consumers: int, seconds: float) -> tuple[Labels | None, bool, float]:
+def _contents(task: Task, consumers: int, seconds: float) -> tuple[Labels | None, bool, float]:
     """Return a packing onto so many consumers, whether the answer is sure, and the seconds it took.
 
     Consumers are alike here: the largest partition is on the first, the next on the first or the second, and so on.
@@ -94,7 +94,7 @@ def _contents(task: _Task, consumers: int, seconds: float) -> tuple[Labels | Non
     return None if solved.true is None else choice.owner(solved.true), solved.proven, solved.seconds
 
 
-def _fewest(task: _Task, known: Labels, least: int, seconds: float) -> tuple[Labels, bool, float]:
+def _fewest(task: Task, known: Labels, least: int, seconds: float) -> tuple[Labels, bool, float]:
     """Return a packing onto the fewest consumers found, whether there are no fewer, and the seconds it took."""
     spent = 0.0
     while (consumers := np.unique(known).shape[0] - 1) >= least:
@@ -106,19 +106,24 @@ def _fewest(task: _Task, known: Labels, least: int, seconds: float) -> tuple[Lab
     return known, True, spent
 
 
-def _least_moved(task: _Task, known: Labels, seconds: float) -> tuple[Labels, bool]:
-    """Return the placement on no more consumers that moves least, and whether that is proven.
+def least_moved_model(task: Task, consumers: int) -> Choice:
+    """Return the model of the placements on so many consumers that move least.
 
     A consumer that is not there yet is of use only when there are fewer than needed: otherwise an old one that is empty does.
     """
-    consumers = np.unique(known).shape[0]
-    cost = task.moved(known)
-    if not cost:
-        return known, True
     choice = _choice(task, max(task.labels, consumers))
     choice.model.add(sum(choice.y) <= consumers)
     at_home = [(c, row[h]) for c, row, h in zip(task.cost.tolist(), choice.x, task.home.tolist(), strict=True) if h >= 0]
     choice.model.minimize(sum(c * (1 - x) for c, x in at_home))
+    return choice
+
+
+def _least_moved(task: Task, known: Labels, seconds: float) -> tuple[Labels, bool]:
+    """Return the placement on no more consumers that moves least, and whether that is proven."""
+    cost = task.moved(known)
+    if not cost:
+        return known, True
+    choice = least_moved_model(task, np.unique(known).shape[0])
     solved = solve(choice.model, choice.hint(known), seconds)
     if solved.true is None:
         return known, False
@@ -126,7 +131,7 @@ def _least_moved(task: _Task, known: Labels, seconds: float) -> tuple[Labels, bo
     return (owner if task.moved(owner) < cost else known), solved.proven
 
 
-def _plan(task: _Task, known: Labels, least: int, seconds: float) -> Planned:
+def _plan(task: Task, known: Labels, least: int, seconds: float) -> Planned:
     """Return the best placement found, ``known`` unless it is better."""
     consumers = max(np.unique(known).shape[0], task.labels)
     if task.home.shape[0] * consumers > _MOST_CHOICES:
@@ -137,7 +142,7 @@ def _plan(task: _Task, known: Labels, least: int, seconds: float) -> Planned:
     return Planned(owner, proven=sure and least_moved)
 
 
-def _named_after_homes(contents: Labels, task: _Task) -> Labels:
+def _named_after_homes(contents: Labels, task: Task) -> Labels:
     """Return contents as labels: those of the consumers that hold most of them, else free ones, the lowest first."""
     contents = np.unique(contents, return_inverse=True)[1]
     named = match(contents, task.home, task.cost.astype(np.float64))
@@ -162,7 +167,7 @@ def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
     lean = replace(options, consumer_price=_LEAN, paid_for=0.0, drift_weight=0.0)
     known = pace(e, cost, home, lean).labels
     busy = e > 0
-    task = _Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), home[busy], int(home.max(initial=-1)) + 1)
+    task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]).multiples, home[busy], int(home.max(initial=-1)) + 1)
     if not busy.any():
         return Planned(known, proven=True)
     planned = _plan(task, _compact(known[busy], task.labels), martello_toth(e[busy], 1.0), options.time_limit_s)

@@ -10,6 +10,7 @@ UNITS = 10**12  # of one capacity
 _GRACE = 10**9  # what rounding up may cost all partitions of a consumer is given to it: one part in twice this
 _FLOAT_DUST = 1e-3  # of a unit: 0.07 is seven whole percent, not a little more
 _COST_UNITS = 10**6  # of one capacity's move
+_DEAREST = 1e9  # capacities: sums stay within 64 bits
 
 
 class Whole(NamedTuple):
@@ -34,7 +35,15 @@ def whole_sizes(shares: Floats) -> Whole:
     return Whole(np.where(shares > LIMIT, capacity, units // common), capacity)
 
 
-def whole_costs(costs: Floats) -> Ints:
-    """Return costs in millionths of moving one capacity, in the coarsest unit that is exact: int64[n]."""
-    units = np.rint(np.minimum(costs, 1e9) * _COST_UNITS).astype(np.int64)
-    return np.asarray(units // max(1, int(np.gcd.reduce(units, initial=0))), np.int64)
+class WholeCosts(NamedTuple):
+    """Costs as multiples of a unit."""
+
+    multiples: Ints  # int64[n]
+    unit: float  # in moves of one capacity
+
+
+def whole_costs(costs: Floats) -> WholeCosts:
+    """Return costs to a millionth of moving one capacity, in the coarsest unit that all of them are multiples of."""
+    millionths = np.rint(np.minimum(costs, _DEAREST) * _COST_UNITS).astype(np.int64)
+    common = max(1, int(np.gcd.reduce(millionths, initial=0)))
+    return WholeCosts(millionths // common, common / _COST_UNITS)

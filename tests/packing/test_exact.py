@@ -198,7 +198,9 @@ def test_what_fits_in_whole_units_fits(shares: list[float]) -> None:
     assert (np.cumsum(shares)[fitting] <= 1 + ROUNDING).all()
 
 
-def test_costs_keep_their_proportions() -> None:
-    assert whole_costs(np.array([0.25, 0.5, 3.0])).tolist() == [1, 2, 12]
-    assert whole_costs(np.array([0.0, 0.0])).tolist() == [0, 0]
-    assert whole_costs(np.array([1e300])).tolist() == [1]
+@pytest.mark.parametrize(
+    ("costs", "multiples", "unit"), [([0.25, 0.5, 3.0], [1, 2, 12], 0.25), ([0.0, 0.0], [0, 0], 1e-6), ([1e300], [1], 1e9)]
+)
+def test_costs_keep_their_proportions(costs: list[float], multiples: list[int], unit: float) -> None:
+    whole = whole_costs(np.array(costs))
+    assert (whole.multiples.tolist(), whole.unit) == (multiples, unit)
