@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.__main__ import ROOT, machine
-from tests.bench.packing_exact import distance
+from tests.bench.packing_exact import bounds, distance
 from tests.bench.packing_quality import moves, two_dimensions
 from tests.bench.packing_speed import cycle, million, pace
 from tests.bench.rows import Row, put, table
 
 PAGE = ROOT / "docs" / "algorithms.md"
-PARTS = ("moves", "exact", "two", "million", "pace", "cycle")
+PARTS = ("moves", "exact", "bounds", "two", "million", "pace", "cycle")
 
 
 def parts(args: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
@@ -27,6 +27,7 @@ def parts(args: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
     return {
         "moves": lambda: moves(seeds),
         "exact": lambda: distance(seeds if args.full else seeds[:2], 25 if args.full else 5),
+        "bounds": lambda: bounds(seeds if args.full else seeds[:2], 10 if args.full else 5),
         "two": lambda: two_dimensions(range(args.seed_base, args.seed_base + (50 if args.full else 10))),
         "million": lambda: million(args.seed_base, repeats),
         "pace": lambda: pace(args.seed_base, repeats),
