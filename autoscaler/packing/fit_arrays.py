@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing
 from autoscaler.packing.options import Floats, Labels
 
 NEXT, FIRST, WORST, BEST = range(4)
@@ -63,7 +63,7 @@ def nobody_open(fit: int, limit: float, slots: int, placements: int) -> Open:
     )
 
 
-@compiled
+@borrowing
 def open_consumer(consumers: Open, consumer: int, load: float) -> None:
     """Open a consumer with what it already holds."""
     consumers.is_open[consumer] = True
@@ -75,7 +75,7 @@ def open_consumer(consumers: Open, consumer: int, load: float) -> None:
         _insert(consumers, consumer)
 
 
-@compiled
+@borrowing
 def put_on_open(consumers: Open, rate: float) -> int:
     """Put a rate on the open consumer that the rule chooses and return it, ``NOBODY`` if it fits nowhere."""
     if consumers.fit == BEST:
@@ -92,7 +92,7 @@ def put_on_open(consumers: Open, rate: float) -> int:
     return consumer
 
 
-@compiled
+@borrowing
 def to_open(consumers: Open, home: int) -> int:
     """Return the consumer that is opened for a partition: its home if that is closed, else the lowest that is (equation 14)."""
     if home != NOBODY and not consumers.is_open[home]:
@@ -104,7 +104,7 @@ def to_open(consumers: Open, home: int) -> int:
     return lowest
 
 
-@compiled
+@borrowing
 def _raise_leaf(tree: Floats, leaf: int, load: float) -> None:
     node = leaf + tree.shape[0] // 2
     tree[node] = load
@@ -116,7 +116,7 @@ def _raise_leaf(tree: Floats, leaf: int, load: float) -> None:
         tree[node] = least
 
 
-@compiled
+@borrowing
 def _leaf(tree: Floats, limit: float, rate: float, fit: int) -> int:
     """Return the first leaf on which a rate fits, or the first of the least loaded; ``NOBODY`` if it fits on none."""
     if tree[1] + rate > limit:
@@ -129,7 +129,7 @@ def _leaf(tree: Floats, limit: float, rate: float, fit: int) -> int:
     return node - leaves
 
 
-@compiled
+@borrowing
 def _put_on_fullest(consumers: Open, rate: float) -> int:
     """Put a rate on the last consumer, in order of load, that it fits on."""
     at = _last_block(consumers, rate)
@@ -150,7 +150,7 @@ def _put_on_fullest(consumers: Open, rate: float) -> int:
     return consumer
 
 
-@compiled
+@borrowing
 def _last_block(consumers: Open, rate: float) -> int:
     """Return the position of the last block on whose first consumer a rate fits, -1 if there is none."""
     low, high = -1, consumers.counts[_BLOCKS] - 1
@@ -163,7 +163,7 @@ def _last_block(consumers: Open, rate: float) -> int:
     return low
 
 
-@compiled
+@borrowing
 def _remove(consumers: Open, at: int, position: int) -> None:
     block = consumers.order[at]
     size = consumers.sizes[block] - 1
@@ -177,7 +177,7 @@ def _remove(consumers: Open, at: int, position: int) -> None:
             consumers.order[i] = consumers.order[i + 1]
 
 
-@compiled
+@borrowing
 def _insert(consumers: Open, consumer: int) -> None:
     """Put a consumer at its place in order of load."""
     at = max(_block_of(consumers, consumer), 0)
@@ -198,7 +198,7 @@ def _insert(consumers: Open, consumer: int) -> None:
     consumers.sizes[block] = size + 1
 
 
-@compiled
+@borrowing
 def _block_of(consumers: Open, consumer: int) -> int:
     """Return the position of the last block whose first consumer does not come after this one, -1 if there is none."""
     low, high = -1, consumers.counts[_BLOCKS] - 1
@@ -211,13 +211,13 @@ def _block_of(consumers: Open, consumer: int) -> int:
     return low
 
 
-@compiled
+@borrowing
 def _precedes(load: Floats, one: int, other: int) -> bool:
     """Say whether a consumer stands before another: less load, or the same and a higher index."""
     return bool(load[one] < load[other] or (load[one] == load[other] and one > other))
 
 
-@compiled
+@borrowing
 def _make_room(consumers: Open, at: int, consumer: int) -> int:
     """Split the full block at a position, or make the first one; return the position of the half that a consumer belongs to."""
     made, used = consumers.counts[_MADE], consumers.counts[_BLOCKS]
@@ -231,6 +231,7 @@ def _make_room(consumers: Open, at: int, consumer: int) -> int:
     for i in range(used, at + 1, -1):
         consumers.order[i] = consumers.order[i - 1]
     consumers.order[at + 1] = made
-    consumers.blocks[made, :half] = consumers.blocks[block, half:]
+    for i in range(half):
+        consumers.blocks[made, i] = consumers.blocks[block, half + i]
     consumers.sizes[made] = consumers.sizes[block] = half
     return at if _precedes(consumers.load, consumer, consumers.blocks[made, 0]) else at + 1

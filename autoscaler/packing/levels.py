@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 
 LEVELS = 252_000  # below 64³, and divisible by 2 to 10, 100 and 1000: such shares of a capacity lose nothing by rounding
 NOBODY = -1
@@ -38,7 +38,7 @@ class Stacks(NamedTuple):
     pages: Words
 
 
-@compiled
+@borrowing
 def trailing_zeros(word: np.uint64) -> int:
     """Return how many bits of a word that is not 0 stand below its lowest one."""
     lowest = word & (~word + np.uint64(1))
@@ -57,7 +57,7 @@ def empty_stacks(entries: int) -> Stacks:
     )
 
 
-@compiled
+@borrowing
 def push(stacks: Stacks, level: int, entry: int) -> None:
     """Put an entry on the stack of a number of free levels."""
     word = level >> 6
@@ -68,7 +68,7 @@ def push(stacks: Stacks, level: int, entry: int) -> None:
     stacks.pages[0] |= np.uint64(1) << np.uint64(word >> 6)
 
 
-@compiled
+@borrowing
 def pop(stacks: Stacks, level: int) -> None:
     """Take the uppermost entry from a stack that is not empty."""
     word = level >> 6
@@ -84,7 +84,7 @@ def pop(stacks: Stacks, level: int) -> None:
             stacks.pages[0] &= ~(np.uint64(1) << np.uint64(page))
 
 
-@compiled
+@borrowing
 def least_from(stacks: Stacks, level: int) -> int:
     """Return the least number of free levels, from one on, whose stack is not empty; ``NOBODY`` if there is none."""
     word = level >> 6
