@@ -131,8 +131,16 @@ def _least_moved(task: Task, known: Labels, seconds: float) -> tuple[Labels, boo
     return (owner if task.moved(owner) < cost else known), solved.proven
 
 
-def _plan(task: Task, known: Labels, least: int, seconds: float) -> Planned:
-    """Return the best placement found, ``known`` unless it is better."""
+def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Planned:
+    """Return the best placement found, and whether nothing better exists; ``known`` unless it is better.
+
+    Args:
+        task: The partitions with traffic.
+        known: A placement of them.
+        least: No placement has fewer consumers.
+        seconds: How long to search.
+    """
+    known = _compact(known, task.labels)
     consumers = max(np.unique(known).shape[0], task.labels)
     if task.home.shape[0] * consumers > _MOST_CHOICES:
         return Planned(known, proven=not task.moved(known) and np.unique(known).shape[0] <= least)
@@ -170,11 +178,11 @@ def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
     task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]).multiples, home[busy], int(home.max(initial=-1)) + 1)
     if not busy.any():
         return Planned(known, proven=True)
-    planned = _plan(task, _compact(known[busy], task.labels), martello_toth(e[busy], 1.0), options.time_limit_s)
-    return Planned(_with_idle(planned.labels, busy, cost > LIMIT, home), planned.proven)
+    planned = plan_exactly(task, known[busy], martello_toth(e[busy], 1.0), options.time_limit_s)
+    return Planned(with_idle(planned.labels, busy, cost > LIMIT, home), planned.proven)
 
 
-def _with_idle(placed: Labels, busy: "NDArray[np.bool_]", alone: "NDArray[np.bool_]", home: Labels) -> Labels:
+def with_idle(placed: Labels, busy: "NDArray[np.bool_]", alone: "NDArray[np.bool_]", home: Labels) -> Labels:
     """Add the partitions without traffic: at home if that is used, else on the lowest label that no oversized partition has."""
     labels = np.empty_like(home)
     labels[busy] = placed

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
@@ -198,8 +198,9 @@ def test_nothing_to_place_needs_nobody(algorithm: str) -> None:
         ({"capacity": {0: 1.0, 4: -2.0}}, r"capacity of consumer 4 must be a positive number, not -2.0"),
         ({"capacity": {}}, r"capacity must be given for one consumer at least"),
         ({"previous": {0: -1}}, r"previous owner of partition 0 must be an index from 0, not -1"),
-        ({"algorithm": "FFD"}, r"algorithm 'FFD' is unknown; choose one of DOT, LL-FFD"),
+        ({"algorithm": "FFD"}, r"algorithm 'FFD' is unknown; choose one of DOT, LL-FFD, EXACT"),
         ({"algorithm": "LL-FFD", "capacity": {0: 1.0}}, r"LL-FFD is for consumers of one size"),
+        ({"algorithm": "EXACT", "lag_capacity": {0: 1.0}}, r"EXACT is for consumers of one size"),
     ],
 )
 def test_nonsense_is_refused(change: dict[str, Any], message: str) -> None:
@@ -208,12 +209,12 @@ def test_nonsense_is_refused(change: dict[str, Any], message: str) -> None:
         assign_2d(**{**good, **change})
 
 
-@given(needs, st.dictionaries(st.integers(0, 30), st.integers(0, 9)), st.sampled_from(["DOT", "LL-FFD"]))
+@given(needs, st.dictionaries(st.integers(0, 30), st.integers(0, 9)), st.sampled_from(["DOT", "LL-FFD", "EXACT"]))
 def test_every_placement_is_complete_and_within_capacity(
     pairs: list[tuple[float, float]], previous: dict[int, int], algorithm: str
 ) -> None:
     rates, lags = numbered([r for r, _ in pairs]), numbered([b for _, b in pairs])
-    plan = assign_2d(rates, lags, 1.0, 1.0, previous, algorithm, tries=50)
+    plan = assign_2d(rates, lags, 1.0, 1.0, previous, algorithm, tries=50, time_limit_s=0.2)
     assert list(plan.owner) == list(rates)
     assert plan.lower_bound <= plan.consumers == len(set(plan.owner.values()))
     assert plan.oversized == tuple(p for p in rates if rates[p] > 1 + 1e-9 or lags[p] > 1 + 1e-9)
@@ -221,6 +222,43 @@ def test_every_placement_is_complete_and_within_capacity(
         fits = sum(rates[p] for p in ps) <= 1 + GOOD_ENOUGH and sum(lags[p] for p in ps) <= 1 + GOOD_ENOUGH
         alone = [p for p in ps if rates[p] or lags[p]]
         assert fits or len(alone) == 1 or algorithm == "LL-FFD"  # which clips instead
+
+
+def best(pairs: Sequence[tuple[float, float]], home: Mapping[int, int]) -> tuple[int, float]:
+    """Return the fewest consumers, and the least that moves then, over all placements."""
+    found = (len(pairs) + 1, 0.0)
+    slots = max(home.values(), default=-1) + 1 + len(pairs)
+    for owner in product(range(slots), repeat=len(pairs)):
+        contents = held(dict(enumerate(owner))).values()
+        loads = [[pairs[p] for p in ps if any(pairs[p])] for ps in contents]
+        if all(len(ps) <= 1 or max(map(sum, zip(*ps, strict=True))) <= 1 + 1e-9 for ps in loads):
+            moved = sum(pairs[p][0] for p, c in enumerate(owner) if home.get(p, c) != c)
+            found = min(found, (len(loads), moved))
+    return found
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(shares, shares).filter(any), min_size=1, max_size=4),
+    st.dictionaries(st.integers(0, 3), st.integers(0, 2)),
+)
+def test_exact_is_the_best_of_all_placements(pairs: list[tuple[float, float]], previous: dict[int, int]) -> None:
+    rates, lags = numbered([r for r, _ in pairs]), numbered([b for _, b in pairs])
+    plan = assign_2d(rates, lags, 1.0, 1.0, previous, "EXACT", tries=0)
+    fewest, least = best(pairs, {p: c for p, c in previous.items() if p < len(pairs)})
+    assert plan.proven
+    assert plan.consumers == fewest
+    assert plan.r_score == pytest.approx(least, abs=1e-6)
+    assert assign_2d(rates, lags, 1.0, 1.0, plan.owner, "EXACT", tries=0).owner == plan.owner
+
+
+def test_exact_proves_what_emptying_only_finds() -> None:
+    rng = np.random.default_rng(11)
+    rates, lags = numbered((rng.integers(2, 50, 24) / 100).tolist()), numbered((rng.integers(2, 50, 24) / 100).tolist())
+    found, proven = assign_2d(rates, lags, 1.0, 1.0, {}), assign_2d(rates, lags, 1.0, 1.0, {}, "EXACT", time_limit_s=30)
+    assert proven.proven
+    assert found.proven is None
+    assert proven.consumers <= found.consumers <= proven.consumers + 1
 
 
 @given(needs, st.dictionaries(st.integers(0, 30), st.integers(0, 9)), st.randoms())
