@@ -12,6 +12,7 @@ import numpy as np
 
 from autoscaler.packing.arrivals import arrivals_placed
 from autoscaler.packing.bins import Floats, Ints
+from autoscaler.packing.decomposition import LARGE, improve_parts
 from autoscaler.packing.fixed_point import demand_of, settle
 from autoscaler.packing.options import Options, Planned
 from autoscaler.packing.plan import Prices, objective
@@ -25,7 +26,9 @@ def pace(e: Floats, cost: Floats, home: Ints, options: Options) -> Planned:
     prices = Prices(options.consumer_price, options.paid_for, options.drift_weight, sigma)
 
     def round_from(present: Ints) -> Ints:
-        return improve(demand.share, demand.cost, present, prices)
+        expected = max(float(present.max() + 1), float(np.minimum(demand.share, 1.0).sum()))
+        planner = improve_parts if expected > LARGE else improve
+        return planner(demand.share, demand.cost, present, prices)
 
     def gentle(present: Ints) -> Iterable[Ints]:
         offered = [(objective(bins, prices), bins.owner) for bins in arrivals_placed(demand, present)]
