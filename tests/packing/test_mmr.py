@@ -35,8 +35,8 @@ def test_of_many_partitions_the_smallest_that_is_enough_leaves() -> None:
 
 
 def test_what_moves_fills_a_consumer_only_up_to_the_ratio() -> None:
-    assert mmr([7, 4, 5, 1, 6], [0, 0, 1, 1, 2]) == [0, 2, 1, 1, 2]
-    assert mmr([7, 4, 5, 1, 6], [0, 0, 1, 1, 2], fill_ratio=0.95) == [0, 3, 1, 1, 2]
+    assert mmr([7, 4, 6, 6], [0, 0, 1, 2]) == [0, 1, 1, 2]
+    assert mmr([7, 4, 6, 6], [0, 0, 1, 2], fill_ratio=0.95) == [0, 3, 1, 2]
 
 
 def test_no_consumer_is_emptied_at_more_than_the_limit() -> None:
