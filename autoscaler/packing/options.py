@@ -111,7 +111,7 @@ TAKES: Mapping[str, frozenset[str]] = {
     "MMR": frozenset({"fill_ratio", "drain_limit"}),
     "PACE": _PACE,
     "EXACT": _PACE | {"time_limit_s"},
-}  # the others take none
+}  # the others take none; EXACT weighs nothing, but may stand where PACE stood with its options
 
 PRESETS: Mapping[str, Mapping[str, float]] = {
     "lean": {"consumer_price": 100.0, "drift_weight": 0.0, "horizon": 1.0},
