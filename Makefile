@@ -17,7 +17,7 @@ export PYTHONUNBUFFERED := 1
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-install: .venv/installed ## make .venv with everything
+install: .venv/installed .venv/kernels ## make .venv with everything
 	@:
 
 java: ## look for Java 17 or later; YES=1 installs it with the system's package manager
@@ -32,13 +32,16 @@ browser: ## look for Chromium, which some tests need; YES=1 installs it with the
 .venv/installed: pyproject.toml .venv/bin/python
 	@.ci/install
 
+.venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py)
+	@.ci/kernels
+
 jars: install java ## fetch the Delta and Kafka broker jars into the cache directory
 	@$(BIN)/python -m autoscaler.embedded.jars >/dev/null
 
 demo: jars ## the whole loop on a real broker, about four minutes; ARGS="--duration 600 --partitions 64 --seed 7"
 	@exec $(BIN)/python -m autoscaler.cli demo $(ARGS)
 
-check: install ## style, types and layers
+check: .venv/installed ## style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -18,6 +18,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from autoscaler.adapters import kernels
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.cycle_log import CycleLog, cycle_record
 from autoscaler.adapters.decision_summary import summarise
@@ -169,10 +170,14 @@ def greet(settings: Settings) -> None:
 
 def run(settings: Settings) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
-    with ThreadPoolExecutor(1) as beside:
-        greeting = beside.submit(greet, settings)  # while the JVM starts
-        spark = SparkSession.builder.appName("autoscaler").getOrCreate()
-        greeting.result()
+    beside = ThreadPoolExecutor(2)  # while the JVM starts
+    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock())
+    beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
+    spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+    greeting.result()
+    if not planner.done():
+        log.info("the planner is being compiled, which takes about half a minute after an installation or a change of it")
+    log.info("%s", planner.result())
     job = Job(settings, spark)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: job.stop.set())

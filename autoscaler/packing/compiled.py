@@ -2,7 +2,7 @@
 
 The text stays plain Python: with ``NUMBA_DISABLE_JIT=1`` it runs interpreted, which is what tests compare with. The machine
 code is kept beside the module (or in the user's cache directory where that is read-only), so that only the first process after
-a change compiles.
+a change compiles; where neither can be written, every process does.
 
 numba looks for changes in a function's own module only, yet what the function calls is compiled into it. Old machine code must
 not outlive a change below it, so that here a module's stamp covers the modules with compiled functions that it imports from.
@@ -35,8 +35,12 @@ def borrowing(function: Callable[P, R]) -> Callable[P, R]:
 
 def _kept(function: Callable[P, R], *, counting: bool) -> Callable[P, R]:
     """Compile a function, and keep the machine code until the function's module, or one below it, changes."""
-    options = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counting}  # the last one has no public name
-    dispatcher = cast("Callable[..., Callable[[object], object]]", numba.njit)(**options)(function)
+    options = {"nogil": True, "error_model": "numpy", "_nrt": counting}  # the last one has no public name
+    njit = cast("Callable[..., Callable[[object], object]]", numba.njit)
+    try:
+        dispatcher = njit(cache=True, **options)(function)
+    except RuntimeError:  # neither of the directories can be written: every process compiles
+        dispatcher = njit(**options)(function)
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)  # numba has no public way to say what is old
     if kept is not None:
         kept._source_stamp = _stamps[function.__module__] = _stamp(function, kept._source_stamp)  # noqa: SLF001  as above

@@ -1,0 +1,45 @@
+"""Gets the planner's machine code ready: compiled once after a change and kept, loaded at each start. Beside the path.
+
+The control loop must not wait for a compiler, so the job calls ``prepare`` before its first cycle, and ``make`` runs this module,
+so that a newcomer's first job finds everything compiled.
+"""
+
+import logging
+import sys
+
+from numba.core import event
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.packing import fewest_by_size
+from autoscaler.packing.portfolio import improve
+from autoscaler.packing.warm import warm
+from autoscaler.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+def prepare(clock: Clock) -> str:
+    """Load or compile everything that a decision calls, and return what that took, in words."""
+    began = clock.monotonic()
+    with event.install_recorder("numba:compile") as recorder:
+        warm()
+        fewest_by_size((1.0,), 1.0)
+    took = clock.monotonic() - began
+    compiled = sum(1 for _, seen in recorder.buffer if seen.is_end)
+    if not compiled:
+        return f"the planner's machine code was loaded in {took:.1f} s"
+    return f"the planner was compiled in {took:.0f} s ({compiled} functions); {_where()}"
+
+
+def _where() -> str:
+    path = getattr(getattr(improve, "stats", None), "cache_path", None)
+    if path is None:
+        return (
+            "it is not kept, because neither the package's directory nor this user's cache can be written: every start compiles; "
+            "set NUMBA_CACHE_DIR to a directory that can be written"
+        )
+    return f"kept in {path}, later starts load it"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{prepare(SystemClock())}\n")
