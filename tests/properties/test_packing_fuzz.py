@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from autoscaler.packing import ALGORITHMS, PRESETS, Assignment, Given, assign, assign_arrays
 from autoscaler.packing.options import TAKES
+from autoscaler.packing.two_dimensional import assign_2d
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Input = tuple[Floats, float, Labels]
 
-KEEP_STILL = ("MMR", "HFD", "PACE")  # and EXACT, which is asked less often
+KEEP_STILL = ("MMR", "HFD", "PACE", "EXACT")
 BY_RATE = [a for a in ALGORITHMS if a not in {"NF", "FF", "WF", "BF"}]
 FAST = [a for a in ALGORITHMS if a != "EXACT"]
 ROUNDING = 3e-9  # of the capacity: fitting forgives 1e-9, and the sums of a plan are taken in another order here
@@ -206,6 +207,40 @@ def test_mappings_in_any_order(algorithm: str) -> None:
     mapped(algorithm, range(100_000, 100_200))
 
 
+def both(numbers: range) -> None:
+    """Plan many inputs by rate and backlog, in two orders; a failure names its number."""
+    for number in numbers:
+        rates, capacity, previous = drawn(number)
+        rng = np.random.default_rng(number)
+        lags = np.minimum(RATES[rng.integers(len(RATES))](rng, len(rates)), 1e300) * 50.0
+        keys = range(len(rates))
+        held = {j: int(previous[j]) for j in keys if previous[j] >= 0}
+        try:
+            plan = assign_2d(dict(enumerate(rates.tolist())), dict(enumerate(lags.tolist())), capacity, 50.0, held, tries=50)
+            owner = np.array([plan.owner[j] for j in keys], np.int64)
+            check_both(rates / max(capacity, 1e-290), lags / 50.0, owner)
+            assert plan.lower_bound <= plan.consumers == len(np.unique(owner))
+            order = rng.permutation(len(rates)).tolist()
+            mixed = [{j: float(x[j]) for j in order} for x in (rates, lags)]
+            assert assign_2d(mixed[0], mixed[1], capacity, 50.0, held, tries=50) == plan, "another order, another plan"
+            after = {j: int(owner[j]) for j in keys}
+            again = assign_2d(dict(enumerate(rates.tolist())), dict(enumerate(lags.tolist())), capacity, 50.0, after, tries=50)
+            assert again.owner == plan.owner, "the same load again moved something"
+        except Exception as error:
+            error.add_note(f"input {number}: assign_2d({rates.tolist()}, {lags.tolist()}, {capacity}, 50.0, {held})")
+            raise
+
+
+def check_both(rates: Floats, lags: Floats, owner: Labels) -> None:
+    """Check that nobody is above the capacity in rate or backlog but for one partition."""
+    consumers, label = np.unique(owner, return_inverse=True)
+    assert owner.min(initial=0) >= 0
+    busy = np.bincount(label, weights=(rates > 0) | (lags > 0))
+    for needs in (rates, lags):
+        crowded = (np.bincount(label, weights=np.minimum(needs, 1e9)) > 1 + ROUNDING) & (busy > 1)
+        assert not crowded.any(), f"consumers {consumers[crowded].tolist()} are above the capacity"
+
+
 HARD: dict[str, tuple[list[float], float, list[int]]] = {
     "nothing at all": ([], 1.0, []),
     "one silent partition": ([0.0], 1.0, [-1]),
@@ -233,8 +268,29 @@ def test_hard_inputs(algorithm: str, case: str) -> None:
     plan: Assignment[int] = assign(loads, capacity, held, algorithm)
     assert list(plan.owner.values()) == owner.tolist()
     assert plan.lower_bound <= plan.consumers
-    if algorithm in {*KEEP_STILL, "EXACT"}:
+    if algorithm in KEEP_STILL:
         assert np.array_equal(keep(algorithm, (given[0], capacity, owner), {}), owner)
+
+
+@pytest.mark.timeout(100, method="thread")
+def test_a_few_small_inputs_of_the_exact_solver() -> None:
+    small = [number for number in range(100) if len(drawn(number)[0]) <= 10]
+    assert len(small) > 30
+    for number in small:
+        run("EXACT", range(number, number + 1))
+
+
+@pytest.mark.timeout(100, method="thread")
+def test_hundreds_of_inputs_by_rate_and_backlog() -> None:
+    both(range(500))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800, method="thread")
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_a_hundred_thousand_inputs_by_rate_and_backlog(piece: int) -> None:
+    size = 100_000 // PIECES
+    both(range(piece * size, (piece + 1) * size))
 
 
 @pytest.mark.slow
