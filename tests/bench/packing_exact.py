@@ -12,7 +12,7 @@ from autoscaler.evaluation.simulator import Contender
 from autoscaler.evaluation.workloads import PUBLISHED_PARTITIONS, bounded_walk
 from autoscaler.packing import assign
 from autoscaler.packing.least_moves import least_r
-from tests.bench.packing_quality import DEFAULT, DELTAS, DELTAS_TEXT, LEAN
+from tests.bench.packing_quality import AS_FEW_AS_BFD, AS_MANY_AS_MWF, DELTAS, DELTAS_TEXT, LEAN
 from tests.bench.replays import CAPACITY, Floats, Labels, held
 from tests.bench.rows import Row
 
@@ -60,7 +60,7 @@ def distance(seeds: Sequence[int], looks: int) -> list[Row]:
 def bounds(seeds: Sequence[int], looks: int) -> list[Row]:
     """Return the rows about what a step of PACE moves over the least that one with as many consumers could move."""
     rows = []
-    for contender, partitions in product((DEFAULT, LEAN), (PUBLISHED_PARTITIONS, SMALL)):
+    for contender, partitions in product((AS_MANY_AS_MWF, AS_FEW_AS_BFD), (PUBLISHED_PARTITIONS, SMALL)):
         found = [_looks(_least_moved, contender, partitions, delta, seeds=seeds, looks=looks) for delta in DELTAS]
         how = "CP-SAT" if partitions == SMALL else "relaxation"
         counts = " / ".join(f"{sum(x.proven for x in those)} of {len(those)}" for those in found)

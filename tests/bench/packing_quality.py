@@ -10,19 +10,27 @@ import numpy as np
 
 from autoscaler.evaluation.simulator import Contender
 from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS, two_demands
+from autoscaler.packing import PRESETS, Given
 from autoscaler.packing.two_dimensional import assign_2d
 from tests.bench.replays import NAIVE, Floats, Outcome, outcomes
 from tests.bench.rows import Row
 
 DELTAS = (5, 10, 25)
-MWF = Contender(name="MWF", algorithm="MWF", options={})
-BFD = Contender(name="BFD", algorithm="BFD", options={})
-DEFAULT = Contender(name="PACE balanced", algorithm="PACE", options={"preset": "balanced"})
-LEAN = Contender(name="PACE lean", algorithm="PACE", options={"preset": "lean"})
-# About as much moved as by MWF, so that consumers can be compared.
-AS_RESTLESS = Contender(name="PACE (3, 1, 1)", algorithm="PACE", options={"consumer_price": 3.0})
-# About as many consumers as the naive policy, so that moves can be compared.
-AS_CALM = Contender(name="PACE (0.15, 1, 1)", algorithm="PACE", options={"consumer_price": 0.15})
+
+
+def priced(consumer_price: float, drift_weight: float = 1.0, horizon: float = 1.0) -> Contender:
+    """Return PACE at these prices."""
+    options: Given = {"consumer_price": consumer_price, "drift_weight": drift_weight, "horizon": horizon}
+    return Contender(name=f"PACE ({consumer_price:g}, {drift_weight:g}, {horizon:g})", algorithm="PACE", options=options)
+
+
+MWF, BFD, MMR, HFD = (Contender(name=a, algorithm=a, options={}) for a in ("MWF", "BFD", "MMR", "HFD"))
+LEAN, EVEN, BALANCED, QUIET = (Contender(name=f"PACE {p}", algorithm="PACE", options={"preset": p}) for p in PRESETS)
+AS_MANY_AS_MWF = priced(0.77)  # uses as many consumers as MWF, so that moves can be compared
+AS_FEW_AS_BFD = priced(100.0, 0.2)
+AS_RESTLESS = priced(2.6)  # moves as much as MWF, so that consumers can be compared
+AS_CALM = priced(0.2)  # uses as many consumers as the naive policy
+_CALMER = (1.5, 1.5, 1.5)
 DELTAS_TEXT = "deltas " + " / ".join(map(str, DELTAS))
 
 
@@ -47,33 +55,36 @@ class Compared:
         return self._medians(lambda one, other: one.consumers / other.consumers)
 
     def beside(self) -> str:
-        """Say the means that stand behind the ratios."""
-        parts = []
-        for contender in (self.one, self.other):
-            of = [self.runs[contender.name, d] for d in DELTAS]
-            consumers = " / ".join(f"{o.consumers.mean():.2f}" for o in of)
-            moved = " / ".join(f"{o.r_scores.mean():.2f}" for o in of)
-            parts.append(f"{contender.name} {consumers} consumers, R {moved}")
-        return "; ".join(parts)
+        """Say the mean R-scores of the one, which stand behind the ratios."""
+        return "R " + " / ".join(f"{self.runs[self.one.name, d].r_scores.mean():.2f}" for d in DELTAS)
 
 
 def moves(seeds: Sequence[int]) -> list[Row]:
     """Return the rows about one dimension at 200 partitions."""
-    contenders = (MWF, BFD, NAIVE, DEFAULT, LEAN, AS_RESTLESS, AS_CALM)
+    shown = (BFD, MWF, MMR, HFD, NAIVE, LEAN, EVEN, BALANCED, QUIET)
     size = {"partitions": PUBLISHED_PARTITIONS, "measurements": PUBLISHED_MEASUREMENTS}
-    runs = outcomes(contenders, DELTAS, seeds, **size)
-    default, lean = Compared(runs=runs, one=MWF, other=DEFAULT), Compared(runs=runs, one=BFD, other=LEAN)
-    restless = Compared(runs=runs, one=AS_RESTLESS, other=MWF)
-    calm = Compared(runs=runs, one=NAIVE, other=AS_CALM)
+    runs = outcomes((*shown, AS_MANY_AS_MWF, AS_FEW_AS_BFD, AS_RESTLESS, AS_CALM), DELTAS, seeds, **size)
+
+    def over(one: Contender, other: Contender) -> Compared:
+        return Compared(runs=runs, one=one, other=other)
+
+    restless = over(AS_RESTLESS, MWF)
     return [
-        _moved("R of MWF / R of PACE with no more consumers", default, (6.0, 3.5, 2.2)),
-        _moved("R of BFD / R of PACE with as many consumers", lean, (2.2, 1.8, 1.6)),
+        _moved("R of MWF / R of PACE with no more consumers", over(MWF, AS_MANY_AS_MWF), (6.0, 3.5, 2.2)),
+        _moved("R of BFD / R of PACE with as many consumers", over(BFD, AS_FEW_AS_BFD), (2.2, 1.8, 1.6)),
         Row(
             what=f"consumers of PACE / of MWF where PACE moves no more, {DELTAS_TEXT}",
             figures=restless.consumers(), aims=(0.90, 0.92, 0.945), digits=3, how=AS_RESTLESS.name,
-            beside=f"{_text('R, PACE / MWF', restless.moved())}; {restless.beside()}",
+            beside=_text("R, PACE / MWF", restless.moved()),
         ),
-        _moved("R of “drain the hottest, close the coldest” / R of PACE with no more consumers", calm, (1.5, 1.5, 1.5)),
+        _moved("R of “drain the hottest, close the coldest” / R of PACE with no more consumers", over(NAIVE, AS_CALM), _CALMER),
+        *(
+            Row(
+                what=f"{c.name}: consumers / BFD's, {DELTAS_TEXT}", figures=over(c, BFD).consumers(), digits=3,
+                beside=over(c, BFD).beside(),
+            )
+            for c in shown
+        ),
     ]  # fmt: skip
 
 
@@ -81,7 +92,7 @@ def _moved(what: str, pair: Compared, aims: tuple[float, ...]) -> Row:
     fewer = tuple(1.0 / ratio for ratio in pair.consumers())
     return Row(
         what=f"{what}, {DELTAS_TEXT}", figures=pair.moved(), aims=aims, at_least=True, how=pair.other.name,
-        beside=f"{_text('consumers, PACE / other', fewer)}; {pair.beside()}",
+        beside=_text("consumers, PACE / other", fewer),
     )  # fmt: skip
 
 
