@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="SupportsRichComparison", default=TopicPartition)
 
 
+_HIGHEST = 2**63 - 1  # index of a consumer
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[P]):
     """A placement and its figures.
@@ -55,7 +58,7 @@ def r_score(loads: Mapping[P, float], capacity: float, previous: Mapping[P, int]
 
     Partitions without a previous or without a new owner cost nothing.
     """
-    moved = (loads[p] for p, consumer in owner.items() if previous.get(p, consumer) != consumer and p in loads)
+    moved = [loads[p] for p, consumer in owner.items() if previous.get(p, consumer) != consumer and p in loads]
     return math.fsum(moved) / capacity
 
 
@@ -99,14 +102,15 @@ def check_loads(loads: Mapping[P, float], capacity: float) -> None:
         ValueError: A rate is negative, infinite or not a number (named with its partition), or the capacity is not positive.
     """
     check_capacity(capacity)
+    if math.isfinite(sum(loads.values())) and min(loads.values(), default=0.0) >= 0:
+        return  # one that is no number or infinite makes the sum so
     bad = [p for p, rate in loads.items() if not (rate >= 0 and math.isfinite(rate))]
     if bad:
         p = min(bad)
         msg = f"rate of partition {p} must be a finite number of bytes per second that is not negative, not {loads[p]!r}"
         raise ValueError(msg)
-    if not math.isfinite(sum(loads.values())):
-        msg = f"the rates of {len(loads)} partitions add up to more than can be counted"
-        raise ValueError(msg)
+    msg = f"the rates of {len(loads)} partitions add up to more than can be counted"
+    raise ValueError(msg)
 
 
 def check_previous(previous: Mapping[P, int]) -> None:
@@ -115,7 +119,11 @@ def check_previous(previous: Mapping[P, int]) -> None:
     Raises:
         ValueError: An owner is negative, not a whole number or none that 64 bits hold; the message says whose.
     """
-    bad = [p for p, consumer in previous.items() if not _is_index(consumer)]
+    bad = [
+        p
+        for p, consumer in previous.items()
+        if not (type(consumer) is int and 0 <= consumer <= _HIGHEST) and not _is_index(consumer)
+    ]
     if bad:
         p = min(bad)
         msg = f"previous owner of partition {p} must be an index from 0, not {previous[p]!r}"
@@ -123,4 +131,4 @@ def check_previous(previous: Mapping[P, int]) -> None:
 
 
 def _is_index(value: object) -> bool:
-    return isinstance(value, int | np.integer) and 0 <= int(value) < 2**63
+    return isinstance(value, int | np.integer) and 0 <= int(value) <= _HIGHEST
