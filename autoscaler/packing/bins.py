@@ -15,8 +15,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 NOBODY = -1
-LIMIT = 1.0 + 1e-9  # up to this load something fits: sums of the same shares in another order must not disagree
-OVERSIZED = 1.0 + 2e-9  # share of a partition above the capacity: nothing is put beside it, be it without traffic
+LIMIT = 1.0 + 1e-9  # up to this load something fits
+CROWDED = 1.0 + 2e-9  # above it something must go: what was found to fit is never too much when summed in another order
+OVERSIZED = 1.0 + 4e-9  # share of a partition above the capacity: nothing is put beside it, be it without traffic
 _MOST_BUCKETS = 1 << 15
 
 
@@ -32,6 +33,7 @@ class Bins(NamedTuple):
         held: Partitions per consumer.
         busy: Partitions with traffic per consumer.
         first: First partition of each consumer's list.
+        last: Last partition of each consumer's list.
         after: Next partition in the same list.
         before: Previous partition in the same list.
         bucket: Bucket of each open consumer by its slack, ``NOBODY`` for the closed.
@@ -50,6 +52,7 @@ class Bins(NamedTuple):
     held: Ints
     busy: Ints
     first: Ints
+    last: Ints
     after: Ints
     before: Ints
     bucket: Ints
@@ -65,9 +68,12 @@ def empty_bins(share: Floats, cost: Floats, home: Ints) -> Bins:
     """Return bins of which every consumer is closed and every partition waits."""
     n = len(share)
     slots = n + 1
+    needed = 0.0
+    for x in share:
+        needed += 2.0 * min(x, 1.0)
     buckets = 64
-    while buckets < min(slots, _MOST_BUCKETS):
-        buckets *= 2
+    while buckets < min(needed, _MOST_BUCKETS):
+        buckets *= 2  # about two for each consumer: neither long lists nor many empty buckets
     return Bins(
         share,
         cost,
@@ -76,6 +82,7 @@ def empty_bins(share: Floats, cost: Floats, home: Ints) -> Bins:
         np.zeros(slots),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
+        np.full(slots, NOBODY),
         np.full(slots, NOBODY),
         np.full(n, NOBODY),
         np.full(n, NOBODY),
@@ -106,6 +113,7 @@ def copy_into(bins: Bins, source: Bins) -> None:
     bins.held[:] = source.held
     bins.busy[:] = source.busy
     bins.first[:] = source.first
+    bins.last[:] = source.last
     bins.after[:] = source.after
     bins.before[:] = source.before
     bins.bucket[:] = source.bucket
@@ -118,9 +126,11 @@ def copy_into(bins: Bins, source: Bins) -> None:
 @borrowing
 def put(bins: Bins, j: int, c: int) -> None:
     """Give a waiting partition to a consumer."""
-    before, after = NOBODY, bins.first[c]
-    while 0 <= after < j:
-        before, after = after, bins.after[after]
+    before, after = bins.last[c], NOBODY
+    if before > j:
+        before, after = NOBODY, bins.first[c]
+        while after < j:
+            before, after = after, bins.after[after]
     bins.before[j], bins.after[j] = before, after
     if before >= 0:
         bins.after[before] = j
@@ -128,6 +138,8 @@ def put(bins: Bins, j: int, c: int) -> None:
         bins.first[c] = j
     if after >= 0:
         bins.before[after] = j
+    else:
+        bins.last[c] = j
     bins.owner[j] = c
     bins.load[c] += bins.share[j]
     bins.opened[0] += bins.held[c] == 0
@@ -146,6 +158,8 @@ def take(bins: Bins, j: int) -> None:
         bins.first[c] = after
     if after >= 0:
         bins.before[after] = before
+    else:
+        bins.last[c] = before
     bins.owner[j] = NOBODY
     bins.held[c] -= 1
     if bins.held[c] == 0:
@@ -203,7 +217,7 @@ def fits(bins: Bins, j: int, c: int) -> bool:
 @borrowing
 def crowded(bins: Bins, c: int) -> bool:
     """Say whether a consumer is above its capacity with more than one partition with traffic."""
-    return bool(bins.load[c] > LIMIT and bins.busy[c] > 1)
+    return bool(bins.load[c] > CROWDED and bins.busy[c] > 1)
 
 
 @borrowing

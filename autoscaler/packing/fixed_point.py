@@ -13,6 +13,7 @@ from autoscaler.packing.compiled import compiled
 from autoscaler.packing.home_fit import name_anew
 from autoscaler.packing.options import Planned
 
+_ROUNDS = 200  # far more than were ever seen: no rounding of sums shall keep a planner going
 Improve = Callable[[Ints], Ints]  # from labels, numbered by first appearance, to other labels
 
 
@@ -51,15 +52,21 @@ def settle(demand: Demand, improve: Improve, gentle: Callable[[Ints], Iterable[I
         Labels in the caller's order, the consumers named after the old ones from which they keep most.
     """
     present = canonical(demand.home)
-    settled = _gently(present, improve, gentle)
-    while settled is None:
-        planned = canonical(improve(present))
-        if np.array_equal(planned, present):
-            settled = planned
-        present = planned
+    gently = _gently(present, improve, gentle)
+    settled = _repeated(present, improve) if gently is None else gently
     labels = np.empty_like(demand.home)
     labels[demand.order] = name_anew(demand.cost, demand.home, settled, 2 * len(labels) + 1)
     return Planned(labels)
+
+
+def _repeated(present: Ints, improve: Improve) -> Ints:
+    """Return where the planner stays; it gets there in a few rounds, because each lowers what the placement costs."""
+    for _ in range(_ROUNDS):
+        planned = canonical(improve(present))
+        if np.array_equal(planned, present):
+            break
+        present = planned
+    return present
 
 
 def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Ints | None:

@@ -12,6 +12,7 @@ from autoscaler.packing.subsets import new_trial
 BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
 SWEEPS = 5
 _HOPE = 0.3  # of the moves stay after homing, at best: a placement that is then still too dear is not brought home
+_LEAST_MOVED = 0.04  # of everything is moved by a placement from scratch, at the least, also after homing
 _BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
 
 
@@ -56,6 +57,8 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     if plan(bins, bound, prices, trial) < least:
         bring_home(bins, SWEEPS, trial)
         best, least = bins.owner, objective(bins, prices)
+    if least - price_of(bound, prices) < _LEAST_MOVED * cost.sum():
+        return best
     for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
         bins = from_scratch(share, cost, home, kind)
         if price_of(bins.opened[0], prices) + _HOPE * moved_cost(bins) >= least:
