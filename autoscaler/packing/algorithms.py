@@ -114,9 +114,12 @@ def _check_algorithm(algorithm: str) -> None:
 
 
 def _check_arrays(rates: Floats, capacity: float, previous: Labels) -> tuple[Floats, Labels]:
-    """Return the arrays as the kernels read them, refusing what cannot be packed."""
+    """Return the arrays as the kernels read them, refusing what cannot be packed.
+
+    Nobody writes to them, but for arrays that nobody may write to the kernels would be compiled anew: those are copied.
+    """
     check_capacity(capacity)
-    rates, previous = np.ascontiguousarray(rates, np.float64), np.asarray(previous)
+    rates, previous = np.require(rates, np.float64, ["C", "W"]), np.asarray(previous)
     if rates.ndim != 1 or previous.shape != rates.shape:
         msg = f"rates and previous must be of one length, not of shapes {rates.shape} and {previous.shape}"
         raise ValueError(msg)
@@ -125,7 +128,7 @@ def _check_arrays(rates: Floats, capacity: float, previous: Labels) -> tuple[Flo
         raise ValueError(msg)
     if rates.size:
         _check_values(rates, previous)
-    return rates, cast("Labels", np.ascontiguousarray(previous, np.int64))
+    return rates, cast("Labels", np.require(previous, np.int64, ["C", "W"]))
 
 
 def _check_values(rates: Floats, previous: Labels) -> None:

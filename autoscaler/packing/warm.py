@@ -20,5 +20,6 @@ def warm() -> None:
         assign_arrays(rates, 100.0, previous, "PACE", drift=5.0)
         assign_arrays(rates, 100.0, previous, "MMR")
         assign_arrays(rates, 100.0, previous, "HFD")
+        assign_arrays(rates, 100.0, previous, "MWF")  # all twelve published ones are the same functions
     demand = demand_of(np.minimum(rates / 100.0, 1.0), rates / 100.0, crowded)
     improve_parts(demand.share, demand.cost, demand.home, Prices(0.7, 0.0, 1.0, 0.05))

@@ -1,6 +1,9 @@
 """The array form: what it refuses, how it names consumers, and that it places as the form on mappings does."""
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from autoscaler.packing.published import PUBLISHED, place
 from autoscaler.packing.published_arrays import place_arrays
 from tests.strategies import rate_values
 
+ROOT = Path(__file__).resolve().parents[2]
 nasty_rates = st.one_of(rate_values, st.sampled_from([1e-300, 1e300, 5e-324, 0.1, 0.2, 0.3, 100 / 3, 100.0, 100.0000001]))
 indices = st.one_of(st.just(-1), st.integers(0, 3), st.integers(0, 60), st.sampled_from([10**12, 10**12 + 7, 2**62]))
 groups = st.lists(st.tuples(nasty_rates, indices), min_size=1, max_size=40)
@@ -96,3 +100,31 @@ def test_arrays_given_are_not_written_to() -> None:
     rates.flags.writeable = previous.flags.writeable = False
     for algorithm in ALGORITHMS:
         assign_arrays(rates, 10.0, previous, algorithm)
+
+
+def test_arrays_may_be_of_other_number_types_and_strides() -> None:
+    rates, previous = np.arange(8, dtype=np.float32)[::2], np.array([0, -1, 5, 1], np.int16)
+    plan = assign_arrays(rates, 10.0, previous, "MWF")  # type: ignore[arg-type]  # they are converted
+    assert plan.dtype == np.int64
+    assert plan.tolist() == assign_arrays(rates.astype(np.float64), 10.0, previous.astype(np.int64), "MWF").tolist()
+
+
+def test_nothing_is_compiled_once_the_planner_is_warm() -> None:
+    program = """
+import numba.core.dispatcher as dispatcher, numpy as np
+from autoscaler.packing.warm import warm
+from autoscaler.packing import ALGORITHMS, assign, assign_arrays
+from autoscaler.packing.published import PUBLISHED
+warm()
+def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled late")
+dispatcher.Dispatcher.compile = refuse
+rates = np.random.default_rng(0).random(700) * 40
+rates.flags.writeable = False
+for algorithm in (*PUBLISHED, "MMR", "HFD", "PACE"):
+    plan = assign_arrays(rates, 100.0, np.full(700, -1), algorithm)
+    held = dict(enumerate(plan.tolist()))
+    assign(dict(enumerate((rates + 1).tolist())), 100.0, held, algorithm)
+print("done")
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
+    assert run.stdout == "done\n", run.stderr
