@@ -28,6 +28,7 @@ from autoscaler.evaluation.workloads import (
     two_demands,
 )
 from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
+from autoscaler.packing.warm import warm as warm_planners
 
 SCHEMA_PLANS = "contender string, delta int, seed int, partitions int, measurement int, consumers int, r_score double, moved int"
 SCHEMA_LATENCIES = (
@@ -191,6 +192,7 @@ def recorded_lateness(stream: Recorded) -> tuple[Lateness, ...]:
 
 def warm() -> None:
     """Run everything once on little, so that its machine code is on disk before workers look for it."""
+    warm_planners()
     for frame, work in (
         (pd.DataFrame([PlanCell(c.name, 25, 0, 24, 4) for c in contenders.contenders()]), run_plans),
         (pd.DataFrame([TwoDimensionCell(a, FAMILIES[0], 0, 24) for a in ALGORITHMS_2D]), run_two_dimensions),
