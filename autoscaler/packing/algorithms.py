@@ -102,7 +102,8 @@ def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, opt
     if algorithm in published.RULES:
         return place_arrays(rates, capacity, previous, algorithm, open_first=options.open_first), None
     home, known = dense(previous)
-    cost = np.where(rates > 0, np.clip(rates / capacity, _LEAST, _MOST), 0.0)
+    with np.errstate(over="ignore"):
+        cost = np.where(rates > 0, np.clip(rates / capacity, _LEAST, _MOST), 0.0)
     planned = PLANNERS[algorithm](np.minimum(cost, 1.0), cost, home, options)
     return indices_of(planned.labels, known), planned.proven
 
