@@ -21,7 +21,8 @@ def lower_bound(rates: Iterable[float], capacity: float) -> int:
     shares = [min(rate / capacity, 1.0) for rate in rates]
     if not shares:
         return 0
-    return max(1, math.ceil(math.fsum(shares) - _ROUNDING), sum(1 for share in shares if share > 0.5 + _ROUNDING))
+    most = 1.0 + _ROUNDING  # that one consumer may be given, as fitting counts
+    return max(1, math.ceil(math.fsum(shares) / most - _ROUNDING), sum(1 for share in shares if share > 0.5 + _ROUNDING))
 
 
 def martello_toth(rates: Iterable[float], capacity: float) -> int:
