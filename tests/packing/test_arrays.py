@@ -14,6 +14,7 @@ from autoscaler.packing import ALGORITHMS, assign, assign_arrays
 from autoscaler.packing.options import Floats, Labels
 from autoscaler.packing.published import PUBLISHED, place
 from autoscaler.packing.published_arrays import place_arrays
+from tests.builders import tp
 from tests.strategies import rate_values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,18 @@ def test_large_arrays_are_placed_as_mappings_are(algorithm: str) -> None:
     held = {j: c for j, c in enumerate(previous.tolist()) if c >= 0}
     owner = place(dict(enumerate(rates.tolist())), 100.0, held, algorithm)
     assert assign_arrays(rates, 100.0, previous, algorithm).tolist() == [owner[j] for j in range(len(rates))]
+
+
+@pytest.mark.parametrize("algorithm", PUBLISHED)
+def test_large_mappings_in_any_order_are_placed_plainly(algorithm: str) -> None:
+    """Above fifty partitions ``assign`` goes through arrays; the first four depend on the order given, the others do not."""
+    random = np.random.default_rng(8)
+    keys = [tp(int(i)) for i in random.permutation(300)]
+    loads = dict(zip(keys, random.integers(0, 121, 300).astype(float).tolist(), strict=True))
+    previous = {p: int(random.integers(0, 400)) for p in keys[:250]}
+    plan = assign(loads, 100.0, previous, algorithm)
+    assert plan.owner == place(loads, 100.0, previous, algorithm)
+    assert list(plan.owner) == sorted(keys)
 
 
 @given(groups, st.sampled_from(ALGORITHMS))
