@@ -28,7 +28,7 @@ def parts(args: argparse.Namespace) -> dict[str, Callable[[], list[Row]]]:
         "moves": lambda: moves(seeds),
         "exact": lambda: distance(seeds if args.full else seeds[:2], 25 if args.full else 5),
         "bounds": lambda: bounds(seeds if args.full else seeds[:2], 10 if args.full else 5),
-        "two": lambda: two_dimensions(range(args.seed_base, args.seed_base + (50 if args.full else 10))),
+        "two": lambda: two_dimensions(range(args.seed_base, args.seed_base + (100 if args.full else 20))),
         "million": lambda: million(args.seed_base, repeats),
         "pace": lambda: pace(args.seed_base, repeats),
         "cycle": lambda: cycle(args.seed_base, repeats),

@@ -101,15 +101,17 @@ def _text(what: str, figures: Sequence[float]) -> str:
 
 
 def two_dimensions(seeds: Sequence[int], partitions: int = 200) -> list[Row]:
-    """Return the row about rate and backlog together: consumers over the lower bound, the mean of six families, over LL-FFD's."""
-    above: dict[str, Floats] = {}  # by family: medians of consumers over the bound, ours and LL-FFD's
-    for family in FAMILIES:
-        plans = [_both(family, partitions, seed) for seed in seeds]
-        above[family] = np.median(np.array(plans), axis=0)
-    ours, theirs = np.mean(list(above.values()), axis=0).tolist()
-    families = ", ".join(f"{family} {x / y:.3f}" for family, (x, y) in above.items())
+    """Return the row about rate and backlog together: mean consumers over the lower bound, over those of LL-FFD.
+
+    Means, because LL-FFD is at times several times worse than usual; the median of the ratios stands beside them.
+    """
+    above = {family: np.array([_both(family, partitions, seed) for seed in seeds]) for family in FAMILIES}
+    ours, theirs = np.mean([plans.mean(axis=0) for plans in above.values()], axis=0).tolist()
+    families = ", ".join(f"{family} {plans[:, 0].mean() / plans[:, 1].mean():.3f}" for family, plans in above.items())
+    usual = np.mean([np.median(plans[:, 0] / plans[:, 1]) for plans in above.values()])
     what = f"rate and backlog: consumers / LL-FFD's, {partitions} partitions, six families"
-    beside = f"means of consumers over the lower bound {ours:.3f} and {theirs:.3f}; {families}"
+    beside = f"consumers over the lower bound, means of {len(seeds)} seeds: {ours:.3f} and {theirs:.3f} ({families}); "
+    beside += f"median of the ratios, mean of the families: {usual:.3f}"
     return [Row(what=what, figures=(ours / theirs,), aims=(0.84,), digits=3, beside=beside)]
 
 
