@@ -1,49 +1,36 @@
-"""EXACT: the fewest consumers, and then the least moved, by CP-SAT. Part of *pack*.
+"""EXACT: the fewest consumers, and then the least moved. Part of *pack*.
 
-A plan of PACE comes first, so that there is a good one whenever the time is over; it stays unless something better is found.
-Groups too large for a model within memory keep that plan. Up to some 50 partitions the answer is proven in a second as a rule.
+A plan of PACE comes first, so that there is a good one whenever the time is over; it stays unless something better is found. Then
+a local search and CP-SAT look for fewer consumers, column generation for fewer moves, and CP-SAT for the rest. Up to some 50
+partitions the answer is proven in a second as a rule, at 200 now and then; where it is not, another call goes on from there.
+Groups too large for all that keep their plan.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from autoscaler.packing.bins import LIMIT, Floats, Ints
+from autoscaler.packing.bins import LIMIT, Floats
+from autoscaler.packing.columns import improve_by_columns
+from autoscaler.packing.elimination import eliminate
 from autoscaler.packing.lower_bounds import martello_toth
 from autoscaler.packing.options import Labels, Options, Planned
 from autoscaler.packing.overlap import match
 from autoscaler.packing.pace import pace
 from autoscaler.packing.solver import new_model, solve
-from autoscaler.packing.whole_units import Whole, whole_costs, whole_sizes
+from autoscaler.packing.task import Task
+from autoscaler.packing.vector_fill import Demand, Room
+from autoscaler.packing.whole_units import whole_costs, whole_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from ortools.sat.python.cp_model import CpModel, IntVar
 
-_MOST_CHOICES = 200_000  # partitions times consumers: half a gigabyte of model, and 4 s are over before its first node
+_MOST_CHOICES = 10_000  # partitions times consumers: with 20,000 CP-SAT proved nothing in 20 s
+_MOST_AT_ALL = 1_000_000  # above, not even the prices of the relaxation get good within seconds
 _LEAN = 100.0  # price of a consumer: more than any moves that another one saves
-
-
-class Task(NamedTuple):
-    """The partitions with traffic.
-
-    Attributes:
-        sizes: In whole units of the capacity: one dimension or more, each with its own capacity.
-        cost: int64[n], of moving each.
-        home: int64[n], label 0 … k-1, -1 for none.
-        labels: k.
-    """
-
-    sizes: Sequence[Whole]
-    cost: Ints
-    home: Ints
-    labels: int
-
-    def moved(self, owner: Labels) -> int:
-        """Return what the moves of a placement cost."""
-        return int(self.cost[(self.home >= 0) & (self.home != owner)].sum())
+_TRIES = 2000  # to empty consumers: 25 ms at 200 partitions
 
 
 class Choice(NamedTuple):
@@ -97,13 +84,30 @@ def _contents(task: Task, consumers: int, seconds: float) -> tuple[Labels | None
 def _fewest(task: Task, known: Labels, least: int, seconds: float) -> tuple[Labels, bool, float]:
     """Return a packing onto the fewest consumers found, whether there are no fewer, and the seconds it took."""
     spent = 0.0
+    if np.unique(known).shape[0] > least:
+        known = _emptied(task, known, least)
     while (consumers := np.unique(known).shape[0] - 1) >= least:
+        if not _can_search(task, consumers):
+            return known, False, spent
         found, sure, took = _contents(task, consumers, max(0.0, seconds - spent))
         spent += took
         if found is None:
             return known, sure, spent
         known = found
     return known, True, spent
+
+
+def _emptied(task: Task, known: Labels, least: int) -> Labels:
+    """Return a packing onto fewer consumers if pushing partitions around finds one, else the known one."""
+    need = [np.minimum(whole.sizes / whole.capacity, 1.0) for whole in task.sizes]
+    demand = Demand(need[0], need[-1] if len(need) > 1 else np.zeros_like(need[0]))
+    contents = np.unique(known, return_inverse=True)[1]
+    room = np.ones(int(contents.max()) + 1)
+    fewer = eliminate(demand, Room(room, room, 0), contents, least, _TRIES)
+    fits = all(
+        (np.bincount(fewer, whole.sizes) <= whole.capacity).all() for whole in task.sizes
+    )  # the search allows for rounding
+    return fewer if fits and np.unique(fewer).shape[0] < room.shape[0] else known
 
 
 def least_moved_model(task: Task, consumers: int) -> Choice:
@@ -113,22 +117,33 @@ def least_moved_model(task: Task, consumers: int) -> Choice:
     """
     choice = _choice(task, max(task.labels, consumers))
     choice.model.add(sum(choice.y) <= consumers)
-    at_home = [(c, row[h]) for c, row, h in zip(task.cost.tolist(), choice.x, task.home.tolist(), strict=True) if h >= 0]
-    choice.model.minimize(sum(c * (1 - x) for c, x in at_home))
+    costs = zip(task.cost.multiples.tolist(), choice.x, task.home.tolist(), strict=True)
+    choice.model.minimize(sum(cost * (1 - row[h]) for cost, row, h in costs if h >= 0))
     return choice
 
 
 def _least_moved(task: Task, known: Labels, seconds: float) -> tuple[Labels, bool]:
     """Return the placement on no more consumers that moves least, and whether that is proven."""
-    cost = task.moved(known)
-    if not cost:
+    if not task.moved(known):
         return known, True
-    choice = least_moved_model(task, np.unique(known).shape[0])
-    solved = solve(choice.model, choice.hint(known), seconds)
+    consumers, spent = np.unique(known).shape[0], 0.0
+    if len(task.sizes) == 1:
+        known, proven, spent = improve_by_columns(task, known, seconds)
+        if proven:
+            return known, True
+    if spent >= seconds or not _can_search(task, consumers):
+        return known, False
+    choice = least_moved_model(task, consumers)
+    solved = solve(choice.model, choice.hint(known), seconds - spent)
     if solved.true is None:
         return known, False
     owner = choice.owner(solved.true)
-    return (owner if task.moved(owner) < cost else known), solved.proven
+    return (owner if task.moved(owner) < task.moved(known) else known), solved.proven
+
+
+def _can_search(task: Task, consumers: int) -> bool:
+    """Say whether CP-SAT can get anywhere with a task."""
+    return len(task.home) * max(task.labels, consumers) <= _MOST_CHOICES
 
 
 def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Planned:
@@ -141,8 +156,7 @@ def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Plann
         seconds: How long to search.
     """
     known = _compact(known, task.labels)
-    consumers = max(np.unique(known).shape[0], task.labels)
-    if task.home.shape[0] * consumers > _MOST_CHOICES:
+    if task.home.shape[0] * max(np.unique(known).shape[0], task.labels) > _MOST_AT_ALL:
         return Planned(known, proven=not task.moved(known) and np.unique(known).shape[0] <= least)
     fewest, sure, spent = _fewest(task, known, least, seconds / 2)
     start = known if fewest is known else _named_after_homes(fewest, task)
@@ -153,7 +167,7 @@ def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Plann
 def _named_after_homes(contents: Labels, task: Task) -> Labels:
     """Return contents as labels: those of the consumers that hold most of them, else free ones, the lowest first."""
     contents = np.unique(contents, return_inverse=True)[1]
-    named = match(contents, task.home, task.cost.astype(np.float64))
+    named = match(contents, task.home, task.cost.multiples.astype(np.float64))
     return _compact(np.where(named >= 0, named, task.labels + np.arange(named.shape[0]))[contents], task.labels)
 
 
@@ -175,7 +189,7 @@ def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
     lean = replace(options, consumer_price=_LEAN, paid_for=0.0, drift_weight=0.0)
     known = pace(e, cost, home, lean).labels
     busy = e > 0
-    task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]).multiples, home[busy], int(home.max(initial=-1)) + 1)
+    task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), home[busy], int(home.max(initial=-1)) + 1)
     if not busy.any():
         return Planned(known, proven=True)
     planned = plan_exactly(task, known[busy], martello_toth(e[busy], 1.0), options.time_limit_s)

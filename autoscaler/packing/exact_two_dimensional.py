@@ -3,8 +3,9 @@
 import numpy as np
 
 from autoscaler.packing.dot import fewest_consumers
-from autoscaler.packing.exact import Task, plan_exactly, with_idle
+from autoscaler.packing.exact import plan_exactly, with_idle
 from autoscaler.packing.options import Labels, Planned
+from autoscaler.packing.task import Task
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Room
 from autoscaler.packing.whole_units import whole_costs, whole_sizes
 
@@ -38,7 +39,7 @@ def exact_2d(demand: Demand, known: Labels, home: Labels, seconds: float) -> Pla
         return Planned(known, proven=True)
     task = Task(
         [whole_sizes(np.where(alone, _MORE_THAN_ALL, need)[busy]) for need in demand],
-        whole_costs(demand.rate[busy]).multiples,
+        whole_costs(demand.rate[busy]),
         at_home[busy],
         int((home >= 0).any()) and int(at_home.max()) + 1,
     )

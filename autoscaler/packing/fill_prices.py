@@ -10,6 +10,7 @@ Sources: Geoffrion 1974, "Lagrangean relaxation for integer programming"; Baraho
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autoscaler.packing.bins import Floats, Ints
 from autoscaler.packing.compiled import compiled
@@ -42,13 +43,13 @@ class _Fillings(NamedTuple):
 
     Attributes:
         worth: float64[k + 1], what it earns.
-        takes: int64[k + 1, n], 1 where it takes a partition.
+        takes: int8[k + 1, n], 1 where it takes a partition.
         best: float64[n + 1, capacity + 1], of the first so many partitions of ``offered`` within each capacity.
         offered: int64[n], partitions in the order in which they were offered.
     """
 
     worth: Floats
-    takes: Ints
+    takes: NDArray[np.int8]
     best: Floats
     offered: Ints
 
@@ -79,7 +80,7 @@ def _note(fillings: _Fillings, many: int, size: Ints, consumer: int) -> None:
 
 
 @compiled
-def _fill_each(given: Relaxation, price: Floats) -> _Fillings:
+def fill_each(given: Relaxation, price: Floats) -> _Fillings:
     """Return the best filling of each consumer.
 
     To a consumer all partitions are offered, its own at the full price. What is offered to many is offered once: consumers are
@@ -88,7 +89,7 @@ def _fill_each(given: Relaxation, price: Floats) -> _Fillings:
     n, homes = given.size.shape[0], given.start.shape[0] - 2
     fillings = _Fillings(
         np.zeros(homes + 1),
-        np.zeros((homes + 1, n), np.int64),
+        np.zeros((homes + 1, n), np.int8),
         np.zeros((n + 1, given.capacity + 1)),
         np.empty(n, np.int64),
     )
@@ -120,7 +121,7 @@ def _fill_each(given: Relaxation, price: Floats) -> _Fillings:
 @compiled
 def bound_at(given: Relaxation, price: Floats) -> tuple[float, Floats]:
     """Return the bound at these prices, and how much less than once each partition is taken: the way up."""
-    fillings = _fill_each(given, price)
+    fillings = fill_each(given, price)
     homes = fillings.worth.shape[0] - 1
     order = np.argsort(-fillings.worth[:homes], kind="mergesort")
     bound, missing = price.sum(), np.ones(price.shape[0])
@@ -129,6 +130,13 @@ def bound_at(given: Relaxation, price: Floats) -> tuple[float, Floats]:
         missing -= fillings.takes[c]
     new = max(0, given.consumers - homes)
     return bound - new * fillings.worth[homes], missing - new * fillings.takes[homes]
+
+
+@compiled
+def chance(state: Ints) -> float:
+    """Return the next number of a fixed sequence, from 0 to 1."""
+    state[0] = (state[0] * 1103515245 + 12345) & 0x7FFFFFFF
+    return float(state[0]) / 0x7FFFFFFF
 
 
 class Steps(NamedTuple):
@@ -159,8 +167,8 @@ def _newest_part(average: Floats, newest: Floats, most: float) -> float:
 
 
 @compiled
-def best_bound(given: Relaxation, known: float, rounds: int, steps: Steps) -> float:
-    """Return the greatest bound found: no placement on so many consumers costs less.
+def best_bound(given: Relaxation, known: float, rounds: int, steps: Steps) -> tuple[float, Floats]:
+    """Return the greatest bound found, and the prices that show it: no placement on so many consumers costs less.
 
     Args:
         given: The placement asked for.
@@ -188,4 +196,4 @@ def best_bound(given: Relaxation, known: float, rounds: int, steps: Steps) -> fl
             failed += 1
             if failed == steps.patience:
                 part, failed = part * 0.66, 0
-    return best
+    return best, price

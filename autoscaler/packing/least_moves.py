@@ -9,17 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from autoscaler.packing.bins import Floats
-from autoscaler.packing.exact import Task, least_moved_model
-from autoscaler.packing.fill_prices import Relaxation, Steps, best_bound
+from autoscaler.packing.exact import least_moved_model
+from autoscaler.packing.fill_prices import Steps, best_bound
 from autoscaler.packing.lower_bounds import martello_toth
 from autoscaler.packing.options import Labels
 from autoscaler.packing.solver import solve
-from autoscaler.packing.whole_units import Whole, whole_costs, whole_sizes
+from autoscaler.packing.task import Task, by_home
+from autoscaler.packing.whole_units import whole_costs, whole_sizes
 
 ROUNDS = 20_000  # some seconds at 200 partitions: twice as many raise the bound by less than 0.1 %
 
-_MOST_UNITS = 1000  # of one capacity: finer sizes than these are rounded down, so that more fits than really does
-_COARSE = 500
 _ROUNDING = 1e-6
 _FLOAT_DUST = 1e-12
 
@@ -58,27 +57,14 @@ def least_r(
         return LeastR(math.inf, proven=True)
     homes, label = np.unique(home[busy], return_inverse=True)
     label = label - int(homes.size > 0 and homes[0] < 0)
-    costs = whole_costs(cost[busy])
-    task = Task([whole_sizes(cost[busy])], costs.multiples, label, int(label.max(initial=-1)) + 1)
-    relaxed = best_bound(_relaxation(e[busy], cost[busy], task, consumers), known, rounds, Steps())
-    bound = _up(relaxed, cost[busy][label >= 0])
+    task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), label, int(label.max(initial=-1)) + 1)
+    relaxation = by_home(task, cost[busy]).relaxation(task, consumers, optimistic=True)
+    bound = _up(best_bound(relaxation, known, rounds, Steps())[0], cost[busy][label >= 0])
     if bound >= known - _ROUNDING:
         return LeastR(known, proven=True)
     if seconds <= 0:
         return LeastR(bound, proven=False)
-    return _search(task, consumers, bound, costs.unit, seconds)
-
-
-def _relaxation(e: Floats, cost: Floats, task: Task, consumers: int) -> Relaxation:
-    """Return the partitions by home, with sizes that are exact in coarse units, or rounded down to such."""
-    whole = task.sizes[0]
-    if whole.capacity > _MOST_UNITS:
-        whole = Whole(np.floor(e * _COARSE).astype(np.int64), _COARSE)
-    key = np.where(task.home < 0, task.labels, task.home)
-    order = np.argsort(key, kind="stable")
-    moved = np.where(task.home < 0, 0.0, cost)[order]
-    start = np.searchsorted(key[order], np.arange(task.labels + 2))
-    return Relaxation(whole.sizes[order], moved, start, whole.capacity, consumers)
+    return _search(task, consumers, bound, seconds)
 
 
 def _up(bound: float, costs: Floats) -> float:
@@ -88,10 +74,10 @@ def _up(bound: float, costs: Floats) -> float:
     return max(0.0, math.ceil(bound / whole.unit - _ROUNDING) * whole.unit if exact else bound)
 
 
-def _search(task: Task, consumers: int, bound: float, unit: float, seconds: float) -> LeastR:
+def _search(task: Task, consumers: int, bound: float, seconds: float) -> LeastR:
     choice = least_moved_model(task, consumers)
     solved = solve(choice.model, {}, seconds)
     if solved.true is None:
         return LeastR(math.inf if solved.proven else bound, solved.proven)
-    found = max(bound, solved.bound * unit)
+    found = max(bound, solved.bound * task.cost.unit)
     return LeastR(found, solved.proven)

@@ -1,4 +1,4 @@
-"""The CP-SAT solver behind one door: an optional library, one worker, a fixed seed, a limit of time. Part of *pack*."""
+"""The solvers behind one door: an optional library, one worker, a fixed seed, a limit of time. Part of *pack*."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,6 +7,7 @@ from autoscaler.errors import PermanentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ortools.linear_solver.pywraplp import Solver
     from ortools.sat.python.cp_model import CpModel, IntVar
 
 _SECONDS_OF_WORK = 0.2  # the solver's own measure of work for each second of the limit: reached in about half of it
@@ -28,8 +29,13 @@ class Solved(NamedTuple):
     seconds: float
 
 
+def _absent() -> PermanentError:
+    msg = "an exact plan needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler[exact]'"
+    return PermanentError(msg)
+
+
 def new_model() -> "CpModel":
-    """Return an empty model.
+    """Return an empty model for CP-SAT.
 
     Raises:
         PermanentError: OR-Tools is not installed; the message says how to get it.
@@ -37,9 +43,21 @@ def new_model() -> "CpModel":
     try:
         from ortools.sat.python.cp_model import CpModel  # noqa: PLC0415  an extra, needed by those who ask for an optimum only
     except ImportError as error:
-        msg = "an exact plan needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler[exact]'"
-        raise PermanentError(msg) from error
+        raise _absent() from error
     return CpModel()
+
+
+def new_integer_program() -> "Solver":
+    """Return an empty integer program for SCIP, which comes with OR-Tools and chooses among columns better than CP-SAT.
+
+    Raises:
+        PermanentError: OR-Tools is not installed; the message says how to get it.
+    """
+    try:
+        from ortools.linear_solver import pywraplp  # noqa: PLC0415  as above
+    except ImportError as error:
+        raise _absent() from error
+    return pywraplp.Solver.CreateSolver("SCIP")
 
 
 def solve(model: "CpModel", hint: "Mapping[IntVar, bool]", seconds: float) -> Solved:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
 from autoscaler.errors import PermanentError
+from autoscaler.packing.columns import Columns, placement_of
 from autoscaler.packing.exact import exact
+from autoscaler.packing.least_moves import least_r
 from autoscaler.packing.lower_bounds import martello_toth
 from autoscaler.packing.options import Floats, Labels, Options, Planned
 from autoscaler.packing.pace import pace
@@ -142,6 +144,39 @@ def test_equal_input_gives_equal_output_on_a_stream() -> None:
         home = np.unique(plan.labels, return_inverse=True)[1]
 
 
+@pytest.mark.parametrize("finer", [0.0, 1e-4])
+def test_fewer_moves_are_found_where_cp_sat_is_at_its_end(finer: float) -> None:
+    """With whole percent of a capacity, and with sizes that the relaxation must round."""
+    first, second = np.clip(stream(160, 2, 8) + finer * np.sin(np.arange(160)), 0, 1)
+    lean = Options(consumer_price=100.0, drift_weight=0.0, time_limit_s=6)
+    home = np.unique(pace(first, first, np.full(160, -1), lean).labels, return_inverse=True)[1]
+    plan = exact(second, second, home, lean)
+    by_pace = pace(second, second, home, lean).labels
+    consumers, moved = scored(second.tolist(), home.tolist(), plan.labels.tolist())
+    assert is_legal(second.tolist(), plan.labels.tolist())
+    assert consumers <= len(set(by_pace.tolist()))
+    assert moved < scored(second.tolist(), home.tolist(), by_pace.tolist())[1]
+    assert least_r(second, second, home, consumers, rounds=3000).bound <= moved + 1e-6
+
+
+def test_new_consumers_are_opened_where_the_old_ones_are_too_few() -> None:
+    rates = [0.6] * 12 + [0.3] * 12
+    plan = planned(rates, [i % 6 for i in range(24)])
+    assert is_legal(rates, plan.labels.tolist())
+    consumers, moved = scored(rates, [i % 6 for i in range(24)], plan.labels.tolist())
+    assert consumers == 12
+    assert moved == pytest.approx(6 * 0.6 + 6 * 0.3)
+    assert plan.proven
+
+
+def test_a_partition_in_two_fillings_stays_at_home() -> None:
+    takes = np.array([[1, 1, 0], [0, 1, 1]], np.int8)
+    columns = Columns(np.array([0, 1]), takes, np.array([0.5, 0.5]), np.array([False, False]))
+    assert placement_of(columns, np.array([0, 1]), 2, np.array([0, 1, 1])).tolist() == [0, 1, 1]
+    assert placement_of(columns, np.array([0, 1]), 2, np.array([0, 0, 1])).tolist() == [0, 0, 1]
+    assert placement_of(Columns(np.array([0, 0]), *columns[1:]), np.array([0, 1]), 0, np.full(3, -1)).tolist() == [0, 0, 1]
+
+
 def test_when_the_time_is_over_the_best_so_far_is_returned_and_not_called_proven() -> None:
     first, second = stream(100, 2, 4)
     nobody = np.full(100, -1)
@@ -155,10 +190,10 @@ def test_when_the_time_is_over_the_best_so_far_is_returned_and_not_called_proven
     )
 
 
-def test_a_group_too_large_for_the_model_keeps_the_plan_of_pace() -> None:
-    first, second = stream(1000, 2, 6)
+def test_a_group_too_large_to_search_keeps_the_plan_of_pace() -> None:
+    first, second = stream(1600, 2, 6)
     lean = Options(consumer_price=100.0, drift_weight=0.0)
-    home = np.unique(pace(first, first, np.full(1000, -1), lean).labels, return_inverse=True)[1]
+    home = np.unique(pace(first, first, np.full(1600, -1), lean).labels, return_inverse=True)[1]
     plan = exact(second, second, home, lean)
     assert plan.proven is False
     assert plan.labels.tolist() == pace(second, second, home, lean).labels.tolist()
