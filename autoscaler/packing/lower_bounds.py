@@ -45,7 +45,8 @@ def martello_toth(rates: Iterable[float], capacity: float) -> int:
     best = lower_bound(shares.tolist(), 1.0)
     for t in np.unique(shares[:half]):
         small = int(np.searchsorted(shares, t, side="left"))
-        full = max(half, int(np.searchsorted(shares, 1.0 - t + _ROUNDING, side="right")))  # nothing from t up goes beside these
+        alone = 1.0 - t + 2 * _ROUNDING  # surely above what fits, whatever the rounding
+        full = max(half, int(np.searchsorted(shares, alone, side="right")))  # nothing from t up goes beside these
         room = (full - half) - (sums[full] - sums[half])
         over = sums[half] - sums[small] - room
         best = max(best, shares.shape[0] - half + max(0, math.ceil(over - _ROUNDING * shares.shape[0])))
