@@ -17,7 +17,7 @@ from autoscaler.packing.unequal import Capacity, Fleet, fleet_of
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Ints
 
 ALGORITHMS_2D = ("DOT", "LL-FFD", "EXACT")
-TRIES = 2000  # 25 ms at 200 partitions; four times as many save 0.3 % of the consumers
+TRIES = 5000  # about 60 ms at 200 partitions, and 4 % fewer consumers than without; four times as many save 0.3 % more
 
 _MOST = 1e9  # capacities that one partition counts for at most: sums stay finite
 
