@@ -125,24 +125,30 @@ def drift_of(bins: Bins, c: int, sigma: float) -> float:
 
 
 @borrowing
-def drift_with(bins: Bins, c: int, share: float, sigma: float) -> float:
-    """Return phi of a consumer if it held one more partition."""
-    slack = 1.0 - bins.load[c] - share
-    if share <= 0.0:
-        return drift_of(bins, c, sigma)
-    if bins.busy[c] == 0 or slack >= MIDPOINTS[0] * sigma * math.sqrt(bins.busy[c] + 1):
+def drift_if(bins: Bins, c: int, added: int, removed: int, sigma: float) -> float:
+    """Return phi of a consumer if it held one partition more, one less, or both; ``NOBODY`` stands for none."""
+    slack, busy = 1.0 - bins.load[c], bins.busy[c]
+    if added >= 0:
+        slack -= bins.share[added]
+        busy += bins.share[added] > 0.0
+    if removed >= 0:
+        slack += bins.share[removed]
+        busy -= bins.share[removed] > 0.0
+    if busy <= 1 or slack >= MIDPOINTS[0] * sigma * math.sqrt(busy):
         return 0.0
-    count, j, placed = 0, bins.first[c], False
+    waiting = added >= 0 and bins.share[added] > 0.0
+    count, j = 0, bins.first[c]
     while j >= 0 and bins.share[j] > 0.0:
-        if not placed and bins.share[j] < share:
-            bins.scratch[count] = share
+        if waiting and added < j:
+            bins.scratch[count] = bins.share[added]
             count += 1
-            placed = True
-        bins.scratch[count] = bins.share[j]
-        count += 1
+            waiting = False
+        if j != removed:
+            bins.scratch[count] = bins.share[j]
+            count += 1
         j = bins.after[j]
-    if not placed:
-        bins.scratch[count] = share
+    if waiting:
+        bins.scratch[count] = bins.share[added]
         count += 1
     return expected_eviction(bins.scratch, count, slack, sigma)
 

@@ -25,7 +25,7 @@ from autoscaler.packing.bins import (
     take,
 )
 from autoscaler.packing.compiled import borrowing, compiled
-from autoscaler.packing.drift import drift_of, drift_with, total_drift
+from autoscaler.packing.drift import drift_if, drift_of, total_drift
 from autoscaler.packing.homing import bring_home
 from autoscaler.packing.subsets import Trial, cheapest_subset, relieve
 
@@ -154,8 +154,7 @@ def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
 def _price_at(bins: Bins, j: int, c: int, prices: Prices) -> float:
     price = _LEFTOVER * float(1.0 - bins.load[c] - bins.share[j])
     if prices.drift > 0.0:
-        share = bins.share[j]
-        price += prices.drift * (drift_with(bins, c, share, prices.sigma) - drift_of(bins, c, prices.sigma))
+        price += prices.drift * (drift_if(bins, c, j, NOBODY, prices.sigma) - drift_of(bins, c, prices.sigma))
     return price
 
 

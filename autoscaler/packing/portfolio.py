@@ -6,6 +6,7 @@ from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_
 from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
 from autoscaler.packing.homing import bring_home
+from autoscaler.packing.improvement import refine
 from autoscaler.packing.plan import Prices, objective, plan, price_of
 from autoscaler.packing.subsets import new_trial
 
@@ -48,26 +49,28 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
         prices: What is minimised.
     """
     bound, trial = least_consumers(share), new_trial()
-    bins = bins_of(share, cost, home, home)
-    best, least = home, np.inf
-    if is_settled(bins):
-        least = objective(bins, prices) - _BETTER
+    best = bins_of(share, cost, home, home)
+    least = np.inf
+    if is_settled(best):
+        least = objective(best, prices) - _BETTER
         if least <= price_of(bound, prices):
-            return best
+            return home
+    stay, settled = least, least < np.inf
+    bins = bins_of(share, cost, home, home)
     if plan(bins, bound, prices, trial) < least:
         bring_home(bins, SWEEPS, trial)
-        best, least = bins.owner, objective(bins, prices)
-    if least - price_of(bound, prices) < _LEAST_MOVED * cost.sum():
-        return best
-    for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
-        bins = from_scratch(share, cost, home, kind)
-        if price_of(bins.opened[0], prices) + _HOPE * moved_cost(bins) >= least:
-            continue
-        bring_home(bins, SWEEPS, trial)
-        price = objective(bins, prices)
-        if price < least:
-            best, least = bins.owner, price
-    return best
+        best, least = bins, objective(bins, prices)
+    if least - price_of(bound, prices) >= _LEAST_MOVED * cost.sum():
+        for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
+            bins = from_scratch(share, cost, home, kind)
+            if price_of(bins.opened[0], prices) + _HOPE * moved_cost(bins) >= least:
+                continue
+            bring_home(bins, SWEEPS, trial)
+            price = objective(bins, prices)
+            if price < least:
+                best, least = bins, price
+    refine(best, prices)
+    return best.owner if objective(best, prices) < stay or not settled else home
 
 
 @compiled

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autoscaler.packing.bins import bins_of, put
-from autoscaler.packing.drift import MIDPOINTS, DriftEstimator, drift_of, drift_with, expected_eviction, min_evict
+from autoscaler.packing.drift import MIDPOINTS, DriftEstimator, drift_if, drift_of, expected_eviction, min_evict
 
 shares = st.lists(st.integers(1, 100).map(lambda x: x / 100), min_size=1, max_size=9).map(
     lambda xs: np.array(sorted(xs, reverse=True))
@@ -69,9 +69,10 @@ def test_one_more_partition_is_priced_as_if_it_were_there(held: list[float], ext
     owner = np.zeros(len(both), np.int64)
     owner[j] = -1
     bins = bins_of(both, both, owner, owner)
-    foretold = drift_with(bins, 0, extra, 0.3)
+    before, foretold = drift_of(bins, 0, 0.3), drift_if(bins, 0, j, -1, 0.3)
     put(bins, j, 0)
     assert foretold == drift_of(bins, 0, 0.3)
+    assert drift_if(bins, 0, -1, j, 0.3) == pytest.approx(before, abs=1e-15)
 
 
 def test_nothing_is_known_before_two_measurements() -> None:

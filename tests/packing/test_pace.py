@@ -73,9 +73,9 @@ def test_a_swap_that_saves_a_consumer_is_found() -> None:
 @pytest.mark.parametrize(
     ("drift", "price", "consumers", "why"),
     [
-        (0.0, 0.1, 1, "two halves fill a consumer to the brim, and nothing will change"),
-        (3.0, 0.1, 2, "half of all steps would move one of them: 0.25 capacities expected, at the price of 0.1 for room"),
+        (3.0, 0.1, 2, "half of all steps would move one of them: about 0.2 capacities expected, at the price of 0.1 for room"),
         (3.0, 0.4, 1, "the room is dearer than that"),
+        (0.0, 0.1, 2, "nothing is known to change, which does not mean that nothing will"),
     ],
 )
 def test_room_is_bought_where_drift_would_cost_more(drift: float, price: float, consumers: int, why: str) -> None:
