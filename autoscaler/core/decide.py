@@ -49,7 +49,7 @@ def _read(observation: Observation, history: History, policy: Policy, now: float
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
-    planner = Planner.of(policy, history.drift)
+    planner = Planner.of(policy, history)
     size = measure_size(load, present, policy, planner)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)

@@ -28,6 +28,7 @@ class History:
         intent: What was asked for last, until it is seen or replaced.
         drift: How far rates go from one measurement to the next.
         measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
+        measured_every_s: Time between the latest two of them; ``None`` before the second.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -37,6 +38,7 @@ class History:
     intent: Intent | None = None
     drift: DriftEstimator = field(default_factory=DriftEstimator)
     measured_at: float | None = None
+    measured_every_s: float | None = None
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":
@@ -61,9 +63,15 @@ class History:
             at: When it was made.
             fresh: Rates that it found itself. Carried ones teach nothing, and the first after a gap is compared with nothing.
         """
-        if self.measured_at is not None and at <= self.measured_at:
+        if self.measured_at is None:
+            return replace(self, drift=self.drift.update(fresh), measured_at=at)
+        if at <= self.measured_at:
             return self
-        return replace(self, drift=self.drift.update(fresh), measured_at=at)
+        return replace(self, drift=self.drift.update(fresh), measured_at=at, measured_every_s=at - self.measured_at)
+
+    def measurements_in(self, seconds: float) -> float:
+        """Return how many measurements are made in a time, at least one."""
+        return max(1.0, seconds / self.measured_every_s) if self.measured_every_s else 1.0
 
     def recommended(self, now: float, consumers: int, window_s: float) -> "History":
         """Return the history with one more recommendation; the newest one at or before the window's start is kept."""

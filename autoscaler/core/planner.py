@@ -7,8 +7,9 @@ them; the others know their own number, and a bound scales the capacity.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autoscaler.core.history import History
 from autoscaler.model import TopicPartition
-from autoscaler.packing import BEYOND_PRICE, Assignment, DriftEstimator, Fitted, Given, assign, fewest_by_size, fit_count
+from autoscaler.packing import BEYOND_PRICE, Assignment, Fitted, Given, assign, fewest_by_size, fit_count
 from autoscaler.policy import PRICED, Policy
 
 _EXACT_LIMIT_S = 1.0  # it is asked two or three times in a cycle
@@ -25,11 +26,15 @@ class Planner:
     options: Given
 
     @classmethod
-    def of(cls, policy: Policy, drift: DriftEstimator) -> "Planner":
-        """Return the planner that a policy asks for."""
+    def of(cls, policy: Policy, history: History) -> "Planner":
+        """Return the planner that a policy asks for.
+
+        Its horizon is ``cooldown_s``: so long partitions rest at the same number of consumers, and a placement has to hold.
+        """
         if policy.algorithm not in PRICED:
             return cls(algorithm=policy.algorithm, options={})
-        options: Given = {"preset": policy.preset, "drift": drift}
+        horizon = history.measurements_in(policy.cooldown_s)
+        options: Given = {"preset": policy.preset, "drift": history.drift, "horizon": horizon}
         if policy.consumer_price is not None:
             options["consumer_price"] = policy.consumer_price
         if policy.algorithm == "EXACT":

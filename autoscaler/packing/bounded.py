@@ -18,7 +18,7 @@ _PRICED = frozenset({"PACE", "EXACT"})  # for them a bound is a price
 BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
 _SMALLEST = 1e-9  # bytes/s: below this a capacity is not halved again (as many consumers as partitions never go above the bound)
-_IDLE_SHARE = 0.01  # of the mean rate: what a silent partition counts for when partitions are to be spread
+_IDLE_SHARE = 0.01  # of the mean rate, oversized ones cut: what a silent partition counts for when partitions are to be spread
 
 Loads = Mapping[TopicPartition, float]
 Owners = Mapping[TopicPartition, int]
@@ -83,7 +83,7 @@ def fit_count(
     if at_least <= free.consumers <= at_most:
         return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
     bound = min(max(free.consumers, at_least), at_most)
-    rates = _with_idle_share(loads) if free.consumers < at_least else loads
+    rates = _with_idle_share(loads, capacity) if free.consumers < at_least else loads
     if algorithm in _PRICED:
         needed = fewest_by_size(loads.values(), capacity)
         enough = free.consumers > at_most >= needed
@@ -157,6 +157,7 @@ def _split(loads: Loads, owner: Owners, count: int) -> dict[TopicPartition, int]
     return split
 
 
-def _with_idle_share(loads: Loads) -> dict[TopicPartition, float]:
-    mean = math.fsum(loads.values()) / len(loads)
+def _with_idle_share(loads: Loads, capacity: float) -> dict[TopicPartition, float]:
+    """Return rates in which a silent partition counts a little; one that fills a consumer does not make that little much."""
+    mean = math.fsum(min(rate, capacity) for rate in loads.values()) / len(loads)
     return {p: max(rate, _IDLE_SHARE * mean, 1e-6) for p, rate in loads.items()}

@@ -7,6 +7,7 @@ import pytest
 
 from autoscaler.core.decide import RULES, History, decide, hold
 from autoscaler.core.history import Intent
+from autoscaler.core.planner import Planner
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -353,6 +354,22 @@ def test_drift_is_learned_once_from_each_measurement() -> None:
     second = measured(first, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)])
     assert second.drift.sigma == pytest.approx(12.5**0.5), "the root of the mean of 9 and 16"
     assert measured(second, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)]).drift == second.drift, "the same one again"
+
+
+@pytest.mark.parametrize(
+    ("times", "horizon", "why"),
+    [
+        ((), 1, "nothing is known of their pace"),
+        ((T0, T0 + 1, T0 + 2), 10, "ten seconds of rest are ten measurements"),
+        ((T0, T0 + 4), 2.5, "less often measured, fewer of them"),
+        ((T0, T0 + 60), 1, "never less than the coming one"),
+    ],
+)
+def test_a_placement_is_to_hold_while_partitions_rest(times: tuple[float, ...], horizon: float, why: str) -> None:
+    history = History()
+    for at in times:
+        history = history.measured(at, rates(30, 40))
+    assert Planner.of(policy(cooldown_s=10), history).options["horizon"] == horizon, why
 
 
 def test_carried_rates_teach_no_drift() -> None:

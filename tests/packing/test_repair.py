@@ -78,6 +78,16 @@ def test_a_partition_above_every_capacity_does_not_take_a_second_consumer() -> N
     assert fitted.plan.oversized == (tp(0),), "figures are those of the capacity asked for"
 
 
+@pytest.mark.parametrize("algorithm", ["MWF", "WF", "MBF", "PACE"])
+def test_one_oversized_partition_does_not_make_the_small_ones_large(algorithm: str) -> None:
+    """A share of the mean is a share of what consumers can hold, or nothing fits any more and nobody is relieved."""
+    loads = rates(300, 20, 1e6, 183, 20, 20, 100)
+    held = owned([3], [5], [1], [6], [0, 4], [2])
+    fitted = fit_count(loads, 80, held, algorithm, at_least=6, at_most=64)
+    assert fitted.capacity <= 80
+    assert [p for p, c in fitted.plan.owner.items() if c == fitted.plan.owner[tp(0)]] == [tp(0)]
+
+
 @pytest.mark.parametrize(
     ("loads", "at_least", "at_most", "carried", "why"),
     [

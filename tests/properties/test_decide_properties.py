@@ -1,6 +1,7 @@
 """What holds for every decision, whatever a cycle sees."""
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
-from autoscaler.policy import Policy
+from autoscaler.policy import PRICED, Policy
 from tests.builders import T0, policy, tp
 from tests.scenarios.world import World, moves, scalings
 from tests.strategies import histories, observations, policies, rate_values, selectable
@@ -140,6 +141,36 @@ def test_a_step_to_twice_the_load_scales_once(values: list[float], algorithm: st
     assert len(scalings([world.decisions[399], *after])) <= 1
     assert not any(load > 88.001 for load in world.loads().values()), "nobody is overloaded"
     assert len({d.at for d in after if moves([d])}) <= 1, "and partitions move once"
+
+
+@settings(max_examples=10)
+@given(traffic, selectable, st.sampled_from(["lean", "even", "balanced", "quiet"]))
+def test_constant_load_does_not_take_turns_growing_and_shrinking(values: list[float], algorithm: str, preset: str) -> None:
+    """Growing weighs consumers against moves, shrinking does not: neither may undo the other, over thirty windows."""
+    asked = {"algorithm": algorithm} if algorithm not in PRICED else {"algorithm": algorithm, "preset": preset}
+    started = {tp(i): v / 3 for i, v in enumerate(values)}
+    world = World(policy=quick.model_copy(update=asked), traffic=lambda _: started)
+    world.run(60)
+    world.traffic = lambda _: {p: 3 * r for p, r in started.items()}
+    after = world.run(360)
+    counts = [world.decisions[59].consumers, *(d.consumers for d in after)]
+    turns = [b - a for a, b in pairwise(counts) if a != b]
+    assert all(b < 0 for b in turns[1:]), "after it has grown it may only become smaller"
+    assert [d.actions for d in after[60:] if d.actions] == []
+
+
+@settings(max_examples=8)
+@given(st.lists(st.floats(2, 30), min_size=4, max_size=16), selectable)
+def test_load_that_rises_and_falls_grows_and_shrinks_once_each_time(values: list[float], algorithm: str) -> None:
+    """Half the time at twice the load; each phase is several windows long."""
+    rates = {tp(i): v for i, v in enumerate(values)}
+    world = World(
+        policy=policy(algorithm=algorithm, cooldown_s=3, shrink_cooldown_s=5, shrink_stabilisation_s=10),
+        traffic=lambda t: {p: r * (2 if int(t / 60) % 2 else 1) for p, r in rates.items()},
+    )
+    world.run(120)
+    for _ in range(4):
+        assert len(scalings([world.decisions[-1], *world.run(60)])) <= 1
 
 
 @settings(max_examples=15)
