@@ -26,10 +26,10 @@ def priced(consumer_price: float, drift_weight: float = 1.0, horizon: float = 1.
 
 MWF, BFD, MMR, HFD = (Contender(name=a, algorithm=a, options={}) for a in ("MWF", "BFD", "MMR", "HFD"))
 LEAN, EVEN, BALANCED, QUIET = (Contender(name=f"PACE {p}", algorithm="PACE", options={"preset": p}) for p in PRESETS)
-AS_MANY_AS_MWF = priced(0.77)  # uses as many consumers as MWF, so that moves can be compared
+AS_MANY_AS_MWF = priced(0.72)  # uses as many consumers as MWF, so that moves can be compared
 AS_FEW_AS_BFD = priced(100.0, 0.2)
-AS_RESTLESS = priced(2.6)  # moves as much as MWF, so that consumers can be compared
-AS_CALM = priced(0.2)  # uses as many consumers as the naive policy
+AS_RESTLESS = priced(2.5)  # moves as much as MWF, so that consumers can be compared
+AS_CALM = priced(0.37)  # uses as many consumers as the naive policy
 _CALMER = (1.5, 1.5, 1.5)
 DELTAS_TEXT = "deltas " + " / ".join(map(str, DELTAS))
 
