@@ -88,7 +88,10 @@ def fit_count(
         needed = fewest_by_size(loads.values(), capacity)
         enough = free.consumers > at_most >= needed
         scaled = capacity if enough else _scaled(lambda c: fewest_by_size(rates.values(), c), capacity, bound)
-        owner = _at_most(rates, scaled, previous, bound, options)
+        hard = _beyond_price(options, bound)
+        asked = enough and algorithm == "PACE" and hard == options
+        plan = free if asked else assign(rates, scaled, previous, "PACE", **hard)
+        owner = _at_most(rates, scaled, previous, plan, bound)
         wanted = needed if enough else free.consumers
     else:
         scaled = _scaled(lambda c: assign(rates, c, previous, algorithm, **options).consumers, capacity, bound)
@@ -99,11 +102,15 @@ def fit_count(
     return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=wanted, capacity=scaled)
 
 
-def _at_most(rates: Loads, capacity: float, previous: Owners, bound: int, options: Given) -> Owners:
-    """Return PACE's placement on at most so many consumers, which best-fit decreasing must be able to do with."""
+def _beyond_price(options: Given, bound: int) -> Given:
+    """Return PACE's options for so many consumers at most."""
     hard: Given = {**options, "consumer_price": BEYOND_PRICE, "paid_for": bound}
     hard.pop("time_limit_s", None)  # of EXACT
-    plan = assign(rates, capacity, previous, "PACE", **hard)
+    return hard
+
+
+def _at_most(rates: Loads, capacity: float, previous: Owners, plan: Assignment, bound: int) -> Owners:
+    """Return a placement on at most so many consumers, which best-fit decreasing must be able to do with: PACE's if it has."""
     if plan.consumers <= bound:
         return plan.owner
     # A large group is placed in parts, each of which rounds its number of consumers up: the lightest give up what they hold.
