@@ -70,37 +70,37 @@ def progress(spark: SparkSession, what: str, total: int) -> Iterator[None]:
     say("  \n" if terminal else "\n")
 
 
-def keep(frame: DataFrame, place: Path) -> str:
-    """Write a frame as a Delta table in place of what is there and return the name that SQL has for it."""
+def keep(frame: DataFrame, place: Path) -> None:
+    """Write a frame as a Delta table in place of what is there."""
     frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(place))
-    return f"delta.`{place}`"
 
 
-def evaluate(spark: SparkSession, args: argparse.Namespace) -> Results:
-    """Run all cells, keep their rows, and return the figures."""
+def run(spark: SparkSession, args: argparse.Namespace) -> None:
+    """Run all cells and keep their rows."""
     tables = args.out.absolute() / "tables"
     plans = cells.plan_cells(args.deltas, args.seeds, args.partitions, args.measurements)
     late = cells.latency_cells(args.seeds)
     packed = cells.two_dimension_cells(2 * args.seeds, PUBLISHED_PARTITIONS)
     with progress(spark, "placing", len(plans)):
         schema = "contender string, delta int, seed int, partitions int, measurements int"
-        plans_table = keep(spread(spark, plans, schema, cells.run_plans, cells.SCHEMA_PLANS), tables / "plans")
+        keep(spread(spark, plans, schema, cells.run_plans, cells.SCHEMA_PLANS), tables / "plans")
     with progress(spark, "latencies", len(late)):
-        late_table = keep(
-            spread(spark, late, "contender string, seeds int", cells.run_latencies, cells.SCHEMA_LATENCIES), tables / "latencies"
-        )
+        schema = "contender string, seeds int"
+        keep(spread(spark, late, schema, cells.run_latencies, cells.SCHEMA_LATENCIES), tables / "latencies")
     with progress(spark, "rate and backlog", len(packed)):
         schema = "algorithm string, family string, seed int, partitions int"
-        frame = spread(spark, packed, schema, cells.run_two_dimensions, cells.SCHEMA_TWO_DIMENSIONS)
-        packed_table = keep(frame, tables / "two_dimensions")
+        keep(spread(spark, packed, schema, cells.run_two_dimensions, cells.SCHEMA_TWO_DIMENSIONS), tables / "two_dimensions")
+
+
+def read(spark: SparkSession, args: argparse.Namespace) -> Results:
+    """Return the figures from the rows that are kept."""
+    kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in ("plans", "latencies", "two_dimensions")}
     order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)])}
-    lateness = [Lateness(**row.asDict()) for row in spark.sql(f"SELECT * FROM {late_table}").collect()]  # noqa: S608  our own path
+    lateness = [Lateness(**row.asDict()) for row in spark.table(kept["latencies"]).collect()]
     return Results(
-        scores=tuple(Score(**row.asDict()) for row in spark.sql(queries.SCORES.format(plans=plans_table)).collect()),
+        scores=tuple(Score(**row.asDict()) for row in spark.sql(queries.SCORES.format(**kept)).collect()),
         lateness=tuple(sorted(lateness, key=lambda row: order[row.contender])),
-        packed=tuple(
-            Packed(**row.asDict()) for row in spark.sql(queries.TWO_DIMENSIONS.format(two_dimensions=packed_table)).collect()
-        ),
+        packed=tuple(Packed(**row.asDict()) for row in spark.sql(queries.TWO_DIMENSIONS.format(**kept)).collect()),
         recorded=cells.recorded_lateness(read_stream(args.stream)) if args.stream else (),
         command=f"make evaluate ARGS={shlex.quote(args.said)}" if args.said else "make evaluate",
         made=f"Streams per delta: {args.seeds}, {args.measurements} measurements, on {machine(ROOT)}.",
@@ -116,16 +116,19 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions")
     parser.add_argument("--measurements", type=int, default=PUBLISHED_MEASUREMENTS)
     parser.add_argument("--stream", type=Path, help="a recorded stream (iteration,topic,partition,rate) for the latency model")
+    parser.add_argument("--redraw", action="store_true", help="run nothing: page and document from the tables of an earlier run")
     parser.add_argument("--out", type=Path, default=ROOT / ".run" / "evaluation", help="where tables and page go")
     parser.add_argument("--document", type=Path, help="where the tables go as Markdown (default: evaluation.md beside the page)")
     given = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(given)
+    if args.redraw and not (args.out / "tables" / "two_dimensions").is_dir():
+        parser.error(f"--redraw: there are no tables in {args.out}; run without it first")
     if args.stream and not args.stream.is_file():
         parser.error(f"--stream: there is no file {args.stream}")
     args.seeds = args.seeds or (_FULL_SEEDS if args.full else _QUICK_SEEDS)
     args.partitions = args.partitions or list(_FULL_PARTITIONS if args.full else (PUBLISHED_PARTITIONS,))
     args.document = args.document or args.out / "evaluation.md"
-    args.said = shlex.join(_without(given, "--document", "--out", "--stream"))
+    args.said = shlex.join(_without([word for word in given if word != "--redraw"], "--document", "--out", "--stream"))
     return args
 
 
@@ -143,11 +146,14 @@ def _without(given: Sequence[str], *names: str) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run everything and write the page and the document."""
     args = options(argv)
-    sys.stderr.write("  loading the planners (the first time after a change: compiling them)\n")
-    cells.warm()  # before the workers start: they find the machine code on disk
+    if not args.redraw:
+        sys.stderr.write("  loading the planners (the first time after a change: compiling them)\n")
+        cells.warm()  # before the workers start: they find the machine code on disk
     spark = SparkSession.builder.appName("evaluate").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    results = evaluate(spark, args)
+    if not args.redraw:
+        run(spark, args)
+    results = read(spark, args)
     args.out.mkdir(parents=True, exist_ok=True)
     place = args.out / "evaluation.html"
     place.write_text(page(results), encoding="utf-8")

@@ -104,7 +104,7 @@ def _by_delta(results: Results) -> tuple[Table, ...]:
         "CBS: mean of consumers above the fewest that any of the published twelve used at that measurement, in percent; below "
         "0 is "
         "fewer than all of them.",
-        lambda s: f"{s.cbs_percent:.2f}",
+        lambda s: f"{s.cbs_percent:z.2f}",
     )
     moved = tables.by_delta(
         results,

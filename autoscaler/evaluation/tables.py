@@ -97,11 +97,11 @@ def published(results: Results, delta: int) -> Table:
             (
                 name,
                 f"{printed.cbs_percent:.2f}",
-                f"{found.cbs_percent:.2f}",
-                _signed(cost, 2),
+                f"{found.cbs_percent:z.2f}",
+                f"{cost:+z.2f}",
                 f"{printed.r_score:.2f}",
                 f"{found.r_score:.2f}",
-                f"{_signed(100 * moved, 1)} %",
+                f"{100 * moved:+z.1f} %",
                 f"{found.r_score_spread:.2f}",
                 _yes(within),
             )
@@ -152,7 +152,7 @@ def by_size(results: Results, delta: int) -> Table:
             _lines(
                 results,
                 [(delta, n) for n in results.sizes],
-                lambda s: f"{s.cbs_percent:.2f} / {100 * s.r_score / (s.partitions / 2):.1f} %",
+                lambda s: f"{s.cbs_percent:z.2f} / {100 * s.r_score / (s.partitions / 2):.1f} %",
             )
         ),
     )
@@ -235,14 +235,9 @@ def _compared(what: str, printed: float, found: float, tolerance: float, *, digi
         what,
         f"{printed:.{digits}f}",
         f"{found:.{digits}f}",
-        _signed(off, digits),
+        f"{off:+z.{digits}f}",
         _yes(abs(off) <= tolerance),
     )
-
-
-def _signed(value: float, digits: int) -> str:
-    """Return a difference with its sign; what rounds to nothing has a plus."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def _yes(within: bool) -> str:  # noqa: FBT001  it is the cell's content

@@ -42,7 +42,9 @@ def recorded(out: Path) -> Path:
 @pytest.fixture(scope="module")
 def results(spark: "SparkSession", out: Path, recorded: Path) -> Results:
     cells.warm()
-    return evaluate.evaluate(spark, evaluate.options([*ARGUMENTS, "--out", str(out), "--stream", str(recorded)]))
+    args = evaluate.options([*ARGUMENTS, "--out", str(out), "--stream", str(recorded)])
+    evaluate.run(spark, args)
+    return evaluate.read(spark, args)
 
 
 def test_sql_scores_as_the_functions_do(results: Results) -> None:
@@ -85,18 +87,23 @@ def test_a_recorded_stream_is_put_through_the_latency_model(results: Results) ->
     assert [row.contender for row in results.recorded] == [row.contender for row in results.lateness]
 
 
-def test_it_writes_the_page_and_the_document(
-    results: Results, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_it_writes_the_page_and_the_document_from_what_is_kept(
+    results: Results, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = out / "document.md"
-    monkeypatch.setattr(evaluate, "evaluate", lambda *_: results)
-    assert evaluate.main([*ARGUMENTS, "--out", str(out), "--document", str(document)]) == 0
+    assert evaluate.main([*ARGUMENTS, "--redraw", "--out", str(out), "--document", str(document)]) == 0
     text = document.read_text(encoding="utf-8")
     assert "`make evaluate ARGS='--deltas 5 --seeds 1 --partitions 30 200 --measurements 6'` made these tables" in text
     assert "| PACE balanced |" in text
     assert "delta 5: Rscore of MWF against NFD, % | -55.0 |" in text
     assert (out / "evaluation.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert capsys.readouterr().out.splitlines() == [str(out / "evaluation.html"), str(document)]
+
+
+def test_nothing_can_be_drawn_again_that_was_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        evaluate.options(["--redraw", "--out", str(tmp_path)])
+    assert "there are no tables in" in capsys.readouterr().err
 
 
 def test_full_means_more_streams_and_other_sizes() -> None:
