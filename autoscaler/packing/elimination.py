@@ -7,21 +7,21 @@ equal input gives equal output.
 
 import numpy as np
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.vector_bins import NOBODY, Holdings, fits, holdings_of, put, swap, take
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Ints, Room
 
 _BY_SIZE = 0.1  # of one failure: among partitions that failed equally often the smaller one is pushed out
 
 
-@compiled
+@borrowing
 def _chance(state: Ints, below: int) -> int:
     """Return the next number of a fixed sequence, from 0 to ``below`` - 1."""
     state[0] = (state[0] * 1103515245 + 12345) & 0x7FFFFFFF
     return int((state[0] >> 8) % below)
 
 
-@compiled
+@borrowing
 def _tightest(held: Holdings, demand: Demand, j: int) -> int:
     """Return the used consumer that j leaves the least room on, -1 if it fits nowhere."""
     best, at = np.inf, NOBODY
@@ -32,7 +32,7 @@ def _tightest(held: Holdings, demand: Demand, j: int) -> int:
     return at
 
 
-@compiled
+@borrowing
 def _cheapest_ejection(held: Holdings, demand: Demand, failures: Ints, j: int) -> tuple[int, int]:
     """Return the one or two partitions of a consumer that failed least and make room for j; (-1, -1) if none do."""
     best, out = np.inf, (NOBODY, NOBODY)
@@ -55,7 +55,7 @@ def _cheapest_ejection(held: Holdings, demand: Demand, failures: Ints, j: int) -
     return out
 
 
-@compiled
+@borrowing
 def _shuffle(held: Holdings, demand: Demand, chance: Ints, times: int) -> None:
     """Exchange partitions of different consumers picked by a fixed sequence, where that fits."""
     n = held.owner.shape[0]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autoscaler.packing.bins import Floats, Ints
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 
 _GAIN = 1e-9  # what is less is rounding
 _FLAT = 1e-12  # a direction that is none
@@ -54,20 +54,21 @@ class _Fillings(NamedTuple):
     offered: Ints
 
 
-@compiled
+@borrowing
 def _offer(fillings: _Fillings, many: int, j: int, size: int, gain: float) -> int:
     """Offer one partition more; return how many that makes. One that earns nothing is not offered."""
     if gain <= 0:
         return many
     before, after = fillings.best[many], fillings.best[many + 1]
-    after[:size] = before[:size]
+    for room in range(size):
+        after[room] = before[room]
     for room in range(size, before.shape[0]):
         after[room] = max(before[room], before[room - size] + gain)
     fillings.offered[many] = j
     return many + 1
 
 
-@compiled
+@borrowing
 def _note(fillings: _Fillings, many: int, size: Ints, consumer: int) -> None:
     """Write down the best filling of a consumer from all that was offered."""
     room = fillings.best.shape[1] - 1
@@ -132,7 +133,7 @@ def bound_at(given: Relaxation, price: Floats) -> tuple[float, Floats]:
     return bound - new * fillings.worth[homes], missing - new * fillings.takes[homes]
 
 
-@compiled
+@borrowing
 def chance(state: Ints) -> float:
     """Return the next number of a fixed sequence, from 0 to 1."""
     state[0] = (state[0] * 1103515245 + 12345) & 0x7FFFFFFF

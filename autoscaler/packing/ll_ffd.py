@@ -6,11 +6,11 @@ Event Queues", appendix.
 
 import numpy as np
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Floats, Ints
 
 
-@compiled
+@borrowing
 def _least_loaded(load: Floats, lag_load: Floats, rate: float, lag: float) -> int:
     """Return the consumer of least rate, the first on ties, that both fit on; -1 if there is none."""
     at = -1

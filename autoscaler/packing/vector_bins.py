@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Floats, Ints, Room
 
 NOBODY = -1
@@ -22,7 +22,7 @@ class Holdings(NamedTuple):
     before: Ints  # int64[n]
 
 
-@compiled
+@borrowing
 def put(held: Holdings, demand: Demand, j: int, consumer: int) -> None:
     """Give a waiting partition to a consumer, whatever room that has."""
     head = held.first[consumer]
@@ -36,7 +36,7 @@ def put(held: Holdings, demand: Demand, j: int, consumer: int) -> None:
     held.left_lag[consumer] -= demand.lag[j]
 
 
-@compiled
+@borrowing
 def take(held: Holdings, demand: Demand, j: int) -> None:
     """Take a partition from its consumer and let it wait."""
     consumer, earlier, later = held.owner[j], held.before[j], held.after[j]
@@ -70,13 +70,13 @@ def holdings_of(demand: Demand, room: Room, owner: Ints) -> Holdings:
     return held
 
 
-@compiled
+@borrowing
 def fits(held: Holdings, consumer: int, rate: float, lag: float) -> bool:
     """Say whether a consumer has room for a rate and a backlog more."""
     return bool(held.left_rate[consumer] >= rate - ROUNDING and held.left_lag[consumer] >= lag - ROUNDING)
 
 
-@compiled
+@borrowing
 def swap(held: Holdings, demand: Demand, a: int, b: int) -> bool:
     """Let two partitions of two consumers change places if that fits; say whether it did."""
     here, there = held.owner[a], held.owner[b]

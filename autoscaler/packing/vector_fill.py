@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 
 ROUNDING = 1e-9  # of the capacity: sums of the same rates in another order must not disagree about fitting
 _LOOKS = 2  # slots tried before the first that fits at any angle of its class: some of these fit at their own
@@ -40,7 +40,7 @@ class Room(NamedTuple):
     spare: int
 
 
-@compiled
+@borrowing
 def _score(rule: int, weights: tuple[float, float], left: tuple[float, float], need: tuple[float, float]) -> float:
     """Return how well a need goes with what is left: more is better."""
     if rule == DOT:
@@ -48,7 +48,7 @@ def _score(rule: int, weights: tuple[float, float], left: tuple[float, float], n
     return -(weights[0] * (left[0] - need[0]) ** 2 + weights[1] * (left[1] - need[1]) ** 2)
 
 
-@compiled
+@borrowing
 def _best_of(demand: Demand, rest: Ints, rule: int, weights: tuple[float, float], left: tuple[float, float]) -> int:
     """Return the place in ``rest`` of the fitting partition with the greatest score, the first on ties; -1 if none fits."""
     best, at = -np.inf, -1
@@ -119,7 +119,7 @@ def first_fit(demand: Demand, room: Room, order: Ints) -> Ints:
     return owner
 
 
-@compiled
+@borrowing
 def _next_alive(after: Ints, slot: int) -> int:
     """Return the first slot from here on whose partition is not placed yet (union-find with path compression)."""
     root = slot
@@ -161,7 +161,7 @@ def _classify(demand: Demand, classes: int) -> _Classes:
     return _Classes(items, sizes, start, np.arange(n + classes))
 
 
-@compiled
+@borrowing
 def _first_small(sizes: Floats, low: int, high: int, most: float) -> int:
     """Return the first slot in [low, high) whose size is at most ``most``: sizes decrease."""
     while low < high:
@@ -173,7 +173,7 @@ def _first_small(sizes: Floats, low: int, high: int, most: float) -> int:
     return low
 
 
-@compiled
+@borrowing
 def _candidate(demand: Demand, by_angle: _Classes, angle: int, left: tuple[float, float]) -> int:
     """Return the slot of about the largest partition of a class that fits, -1 if none does."""
     classes, end = by_angle.start.shape[0] - 1, by_angle.start[angle + 1] - 1
@@ -191,7 +191,7 @@ def _candidate(demand: Demand, by_angle: _Classes, angle: int, left: tuple[float
     return -1
 
 
-@compiled
+@borrowing
 def _best_slot(demand: Demand, by_angle: _Classes, weights: tuple[float, float], left: tuple[float, float]) -> int:
     """Return the slot with the greatest dot product among one candidate of each class; -1 if nothing fits."""
     best, at = -np.inf, -1
@@ -205,7 +205,7 @@ def _best_slot(demand: Demand, by_angle: _Classes, weights: tuple[float, float],
     return at
 
 
-@compiled
+@borrowing
 def _first_slot(by_angle: _Classes) -> int:
     """Return the slot of the largest partition that is left."""
     best, at = -1.0, -1

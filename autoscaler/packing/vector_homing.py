@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.vector_bins import NOBODY, Holdings, fits, holdings_of, put, swap, take
 from autoscaler.packing.vector_fill import Demand, Floats, Ints, Room
 
@@ -10,7 +10,7 @@ _SWEEPS = 5
 _GAIN = 1e-9  # what is less is rounding
 
 
-@compiled
+@borrowing
 def _best_exchange(held: Holdings, demand: Demand, cost: Floats, home: Ints, j: int) -> int:
     """Return the partition of j's home that changes places with j at the greatest gain, -1 if none gains."""
     here, there = held.owner[j], home[j]
