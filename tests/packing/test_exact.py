@@ -18,6 +18,8 @@ from autoscaler.packing.options import Floats, Labels, Options, Planned
 from autoscaler.packing.pace import pace
 from autoscaler.packing.whole_units import UNITS, whole_costs, whole_sizes
 
+pytestmark = pytest.mark.timeout(600)  # the first one compiles PACE and more where nothing is kept yet
+
 ROUNDING = 1e-9
 
 
