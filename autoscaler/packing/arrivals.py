@@ -17,7 +17,7 @@ def someone_crowded(bins: Bins) -> bool:
 
 
 @borrowing
-def fit_waiting(bins: Bins, limit: float = LIMIT) -> None:
+def fit_waiting(bins: Bins, limit: float) -> None:
     """Place what waits by best fit decreasing, up to a load; what is larger gets a consumer of its own."""
     for j in range(len(bins.owner)):
         if bins.owner[j] < 0:
@@ -41,9 +41,12 @@ def arrivals_placed(demand: Demand, present: Ints) -> Iterator[Bins]:
 
     A consumer that is taken away comes back under another name with the second one, so that nothing but its partitions moves.
     """
-    for place in (fit_waiting, set_apart):
+    for apart in (False, True):
         bins = bins_of(demand.share, demand.cost, present, present)
         if someone_crowded(bins):
             return
-        place(bins)
+        if apart:
+            set_apart(bins)
+        else:
+            fit_waiting(bins, LIMIT)
         yield bins

@@ -221,7 +221,7 @@ def crowded(bins: Bins, c: int) -> bool:
 
 
 @borrowing
-def tightest(bins: Bins, j: int, but: int, limit: float = LIMIT) -> int:
+def tightest(bins: Bins, j: int, but: int, limit: float) -> int:
     """Return the fullest open consumer with room for a partition, the lowest slot on ties; ``NOBODY`` if there is none.
 
     Args:

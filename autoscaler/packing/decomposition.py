@@ -11,10 +11,8 @@ import numpy as np
 
 from autoscaler.packing.bins import Floats, Ints, ascending, bins_of
 from autoscaler.packing.compiled import borrowing, compiled
-from autoscaler.packing.homing import bring_home
 from autoscaler.packing.plan import Prices, objective, price_of
-from autoscaler.packing.portfolio import HOME_FIT, SWEEPS, from_scratch, improve, is_settled, least_consumers
-from autoscaler.packing.subsets import new_trial
+from autoscaler.packing.portfolio import home_fit, improve, is_settled, least_consumers
 
 LARGE = 500  # consumers: up to here they are planned as one group
 _GROUP = 150  # consumers of a group, about
@@ -45,7 +43,6 @@ class Dealt(NamedTuple):
     start: Ints
 
 
-@compiled
 def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     """Return a better placement, each part of it the best that was found; or the present one where little is gained.
 
@@ -55,44 +52,41 @@ def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> In
         home: Its consumer, numbered by first appearance; ``NOBODY`` for none.
         prices: What is minimised.
     """
-    bins = bins_of(share, cost, home, home)
-    settled = is_settled(bins)
-    best, least = home, np.inf
-    if settled:
-        least = objective(bins, prices)
-        least -= _WORTH * least
-    parts = Parts(share, cost, home, bins.opened[0])
+    parts = Parts(share, cost, home, int(home.max()) + 1)
+    present = price_if_settled(share, cost, home, home, prices)
+    settled, best, least = present < np.inf, home, present - _WORTH * present if present < np.inf else np.inf
     dealt = _deal(home, parts.consumers, _groups(share, parts.consumers))
     owner = np.empty_like(home)
     gain = _plan_groups(parts, dealt, min(_SAMPLE, len(dealt.start) - 1), prices, owner)
     if not settled or gain > _WORTH:
         _plan_groups(parts, dealt, len(dealt.start) - 1, prices, owner)
-        bins = bins_of(share, cost, home, owner)
-        if objective(bins, prices) < least:
-            best, least = owner, objective(bins, prices)
-    bound = price_of(least_consumers(share), prices)
-    if price_of(bins.opened[0], prices) - bound > _TOO_MANY * cost.sum():
-        bins = from_scratch(share, cost, home, HOME_FIT)
-        bring_home(bins, SWEEPS, new_trial())
-        if objective(bins, prices) < least:
-            best = bins.owner
+        price = price_if_settled(share, cost, home, owner, prices)
+        if price < least:
+            best, least = owner, price
+    too_dear = price_of(len(np.unique(best)), prices) - price_of(least_consumers(share), prices)
+    if too_dear > _TOO_MANY * float(cost.sum()):
+        owner = home_fit(share, cost, home)
+        if price_if_settled(share, cost, home, owner, prices) < least:
+            best = owner
     return best
 
 
-@borrowing
-def _groups(share: Floats, consumers: int) -> int:
-    expected = 0.0
-    for x in share:
-        expected += min(x, 1.0)
-    return max(1, int(max(expected, float(consumers)) / _GROUP))
-
-
 @compiled
+def price_if_settled(share: Floats, cost: Floats, home: Ints, owner: Ints, prices: Prices) -> float:
+    """Return J of a placement; infinity if someone is crowded or something waits."""
+    bins = bins_of(share, cost, home, owner)
+    return objective(bins, prices) if is_settled(bins) else np.inf
+
+
+def _groups(share: Floats, consumers: int) -> int:
+    return max(1, int(max(float(np.minimum(share, 1.0).sum()), float(consumers)) / _GROUP))
+
+
 def _plan_groups(parts: Parts, dealt: Dealt, groups: int, prices: Prices, owner: Ints) -> float:
     """Plan the first groups and write their owners.
 
     Returns:
-        What is gained, as a share of what the present placement costs there.
+        What is gained, as a share of what the present placement costs there; not a number if it is incomplete.
     """
     opened, before, after = parts.consumers, 0.0, 0.0
     for group in range(groups):
@@ -102,10 +96,11 @@ def _plan_groups(parts: Parts, dealt: Dealt, groups: int, prices: Prices, owner:
         paid_for = prices.paid_for * len(known) / max(1, parts.consumers)
         part = Prices(prices.consumer, paid_for, prices.drift, prices.sigma)
         planned = improve(share, cost, own, part)
-        before += objective(bins_of(share, cost, own, own), part)
-        after += objective(bins_of(share, cost, own, planned), part)
         opened = _put_back(planned, members, known, opened, owner)
-    return (before - after) / max(before, 1e-300)
+        if groups <= _SAMPLE:
+            before += price_if_settled(share, cost, own, own, part)
+            after += price_if_settled(share, cost, own, planned, part)
+    return 1.0 - after / before if 0.0 < before < np.inf else 0.0
 
 
 @compiled

@@ -6,13 +6,12 @@ moves nothing at the second call.
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from autoscaler.packing.bins import Floats, Ints, bins_of
-from autoscaler.packing.compiled import compiled
 from autoscaler.packing.fixed_point import demand_of, settle
-from autoscaler.packing.homing import bring_home
 from autoscaler.packing.options import Options, Planned
-from autoscaler.packing.portfolio import HOME_FIT, SWEEPS, from_scratch, is_settled
-from autoscaler.packing.subsets import new_trial
+from autoscaler.packing.portfolio import home_fit, is_settled
 
 
 def hfd(e: Floats, cost: Floats, home: Ints, _options: Options) -> Planned:
@@ -28,10 +27,8 @@ def hfd(e: Floats, cost: Floats, home: Ints, _options: Options) -> Planned:
     return settle(demand, improve, gentle)
 
 
-@compiled
 def fewer_or_same(share: Floats, cost: Floats, home: Ints) -> Ints:
     """Return the placement of HFD with homing, or the present one where that is possible on no more consumers."""
-    present = bins_of(share, cost, home, home)
-    planned = from_scratch(share, cost, home, HOME_FIT)
-    bring_home(planned, SWEEPS, new_trial())
-    return home if is_settled(present) and present.opened[0] <= planned.opened[0] else planned.owner
+    planned = home_fit(share, cost, home)
+    settled = is_settled(bins_of(share, cost, home, home))
+    return home if settled and len(np.unique(home)) <= len(np.unique(planned)) else planned

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autoscaler.packing.bins import NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, tightest
+from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, tightest
 from autoscaler.packing.compiled import borrowing, compiled
 
 
@@ -53,7 +53,7 @@ def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
 def fit_anew(bins: Bins) -> None:
     """Place every waiting partition by best fit decreasing, whoever had it; the slots are numbers without a meaning."""
     for j in range(len(bins.owner)):
-        c = tightest(bins, j, NOBODY)
+        c = tightest(bins, j, NOBODY, LIMIT)
         put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
 
 

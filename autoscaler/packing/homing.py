@@ -136,7 +136,7 @@ def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float
             room -= bins.share[y]
             target = left
         else:
-            target = tightest(bins, y, home)
+            target = tightest(bins, y, home, LIMIT)
             if target < 0 or _among(goes_to, target):
                 return -np.inf
         gain += bins.cost[y] if own == target else 0.0

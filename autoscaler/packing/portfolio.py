@@ -82,3 +82,11 @@ def from_scratch(share: Floats, cost: Floats, home: Ints, kind: int) -> Bins:
     else:
         fit_home(bins, 1.0 if kind == HOME_FIT else 0.0)
     return bins_of(share, cost, home, name_anew(cost, home, bins.owner, len(bins.load)))
+
+
+@compiled
+def home_fit(share: Floats, cost: Floats, home: Ints) -> Ints:
+    """Return the placement of home-fit decreasing, brought home."""
+    bins = from_scratch(share, cost, home, HOME_FIT)
+    bring_home(bins, SWEEPS, new_trial())
+    return bins.owner
