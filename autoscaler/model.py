@@ -256,7 +256,7 @@ class Decision:
         consumers: Consumers wanted.
         lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity).
         r_score: Moved rate over usable capacity (equation 11 of Landau et al. 2024).
-        recommended: What the planner asked for before guards.
+        recommended: Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest.
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
         oversized: Partitions above one consumer's usable capacity.
         detail: One sentence for a human at 3 a.m., with the numbers behind the reason.

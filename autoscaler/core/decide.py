@@ -50,7 +50,8 @@ def _read(observation: Observation, history: History, policy: Policy, now: float
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
-    size = measure_size(load, present, policy, planner)
+    advised = policy.mode == "advise" or observation.state is None
+    size = measure_size(load, present, policy, planner, advised=advised)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
     if load.stale:
@@ -215,7 +216,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         requested=wanted,
         consumers_now=len(present.live) if observation.consumers_known else None,
         consumers=len(wanted),
-        recommended=size.planned.consumers if size.planned else 0,
+        recommended=size.wanted,
         lower_bound=size.lower_bound,
         r_score=r_score(load.rates, policy.usable_bytes_per_s, present.owner, target),
         imbalance=size.imbalance,

@@ -23,7 +23,8 @@ class Size:
         loads: Bytes per second of every present consumer, by measured and carried rates.
         overloaded: Consumers above the limit with more than one partition with traffic, by decreasing load.
         hot: Partitions with the largest rates on the overloaded consumers.
-        planned: What the algorithm places when nothing bounds it; ``None`` without a measurement.
+        planned: What the algorithm places when nothing bounds it, where somebody is to be told; ``None`` otherwise.
+        wanted: Consumers that the load takes when nothing bounds them; 0 without a measurement.
         calm: How few would do when a tolerance is kept free on each; ``None`` without a measurement.
         lower_bound: No placement uses fewer.
         demand: Consumers that the total rate would fill if partitions could be split.
@@ -35,6 +36,7 @@ class Size:
     overloaded: tuple[int, ...]
     hot: tuple[TopicPartition, ...]
     planned: Assignment | None
+    wanted: int
     calm: int | None
     lower_bound: int
     demand: int
@@ -47,24 +49,26 @@ class Size:
         return max(((c, load) for c, load in self.loads.items()), key=lambda x: (x[1], -x[0]), default=(-1, 0.0))
 
 
-def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner) -> Size:
-    """Return the figures of a cycle."""
+def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner, *, advised: bool) -> Size:
+    """Return the figures of a cycle; those of a placement only if it is to be ``advised``, because most cycles need none."""
     usable = policy.usable_bytes_per_s
     loads = consumer_loads(load.measured, present.owner, present.live)
     above = overloaded(load.measured, present.owner, policy.overload_bytes_per_s)
     order = sorted(above, key=lambda c: (-loads[c], c))
     hot = sorted((p for p, c in present.owner.items() if c in above), key=lambda p: (-load.measured.get(p, 0.0), p))
-    planned = planner.best(load.rates, usable, present.owner) if load.rates else None
+    planned = planner.best(load.rates, usable, present.owner) if load.rates and advised else None
+    wanted = planner.fewest(load.rates, usable, present.owner) if load.rates and planned is None else 0
     calm = planner.fewest(load.rates, policy.calm_bytes_per_s, present.owner) if load.rates else None
     return Size(
         loads=loads,
         overloaded=tuple(order),
         hot=tuple(hot[:_HOT]),
         planned=planned,
+        wanted=planned.consumers if planned else wanted,
         calm=calm,
         lower_bound=lower_bound(load.rates.values(), usable),
         demand=math.ceil(load.total_bytes_per_s / usable * (1 - _ROUNDING)),
-        oversized=planned.oversized if planned else (),
+        oversized=tuple(p for p in load.partitions if load.rates and load.rates[p] > usable * (1 + _ROUNDING)),
         imbalance=imbalance(loads),
     )
 

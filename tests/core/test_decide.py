@@ -304,7 +304,7 @@ TIGHT_HELD = owned([0, 1], [2, 3], [4, 5])
         ({"preset": "quiet"}, 4, "a consumer is cheaper still"),
         ({"preset": "even"}, 3, "a consumer is worth two consumers' loads moved"),
         ({"preset": "lean"}, 3, "no move is worth a consumer"),
-        ({"consumer_price": 0.8}, 3, "the price alone decides: .31 and .8 are more than 1.06"),
+        ({"consumer_price": 1.2}, 3, "the price alone decides: .31 and 1.2 are more than 1.06"),
         ({"preset": "lean", "consumer_price": 0.7}, 4, "a price that is given wins over the preset's"),
     ],
 )

@@ -141,8 +141,8 @@ def test_a_partition_in_the_dark_is_packed_by_its_last_rate() -> None:
 
 
 def test_nothing_moves_at_the_same_number_while_a_partition_is_in_the_dark() -> None:
-    """Consumer 0 is overloaded at 60 s and two consumers would do if a partition moved: by old rates none does."""
-    traffic = lambda t: rates(30.0 if t < 60 else 50.0, 40.0, 30.0, 10.0)  # noqa: E731
+    """At first no consumer can hold 0 and 1 together; at 60 s they must be, or one is overloaded: by old rates nothing moves."""
+    traffic = lambda t: rates(45.0, 40.0, 30.0, 30.0) if t < 60 else rates(60.0, 15.0, 35.0, 35.0)  # noqa: E731
     bright = World(policy=demo_policy(min_consumers=2), traffic=traffic)
     bright.run(60)
     assert moves(bright.run(40)), "with everything measured it moves"
