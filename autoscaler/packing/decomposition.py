@@ -15,7 +15,7 @@ from autoscaler.packing.plan import Prices, objective, price_of
 from autoscaler.packing.portfolio import home_fit, improve, is_settled, least_consumers
 
 LARGE = 500  # consumers: up to here they are planned as one group
-_GROUP = 150  # consumers of a group, about
+_GROUP = 100  # consumers of a group, about
 _WORTH = 0.002  # of J: what planning in other groups gains almost always, so that less is no reason to move
 _SAMPLE = 8  # groups that tell whether planning the others is worth it, when nobody is crowded
 _TOO_MANY = 0.1  # of everything may be moved at once where that buys enough consumers
