@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
@@ -78,39 +78,59 @@ def fit_count(
     if at_most < 1 or at_least > at_most:
         msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
         raise ValueError(msg)
-    free = assign(loads, capacity, previous, algorithm, **options)
     at_least = min(at_least, len(loads))
+    if algorithm in _PRICED:
+        return _fit_by_price(_Ask(loads, capacity, previous, algorithm), at_least, at_most, options)
+    free = assign(loads, capacity, previous, algorithm, **options)
     if at_least <= free.consumers <= at_most:
         return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
     bound = min(max(free.consumers, at_least), at_most)
     rates = _with_idle_share(loads, capacity) if free.consumers < at_least else loads
-    if algorithm in _PRICED:
-        needed = fewest_by_size(loads.values(), capacity)
-        enough = free.consumers > at_most >= needed
-        scaled = capacity if enough else _scaled(lambda c: fewest_by_size(rates.values(), c), capacity, bound)
-        hard = _beyond_price(options, bound)
-        asked = enough and algorithm == "PACE" and hard == options
-        plan = free if asked else assign(rates, scaled, previous, "PACE", **hard)
-        owner = _at_most(rates, scaled, previous, plan, bound)
-        wanted = needed if enough else free.consumers
-    else:
-        scaled = _scaled(lambda c: assign(rates, c, previous, algorithm, **options).consumers, capacity, bound)
-        owner = assign(rates, scaled, previous, algorithm, **options).owner
-        wanted, enough = free.consumers, False
-    if not enough:
-        owner = _split(rates, owner, bound)
-    return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=wanted, capacity=scaled)
+    scaled = _scaled(lambda c: assign(rates, c, previous, algorithm, **options).consumers, capacity, bound)
+    owner = _split(rates, assign(rates, scaled, previous, algorithm, **options).owner, bound)
+    return Fitted(plan=assignment(owner, loads, capacity, previous, algorithm), wanted=free.consumers, capacity=scaled)
 
 
-def _beyond_price(options: Given, bound: int) -> Given:
-    """Return PACE's options for so many consumers at most."""
+class _Ask(NamedTuple):
+    """What is asked of an algorithm that knows a price."""
+
+    loads: Loads
+    capacity: float
+    previous: Owners
+    algorithm: str
+
+    def answer(self, owner: Owners, wanted: int, capacity: float) -> Fitted:
+        """Return a placement with its figures."""
+        plan = assignment(owner, self.loads, self.capacity, self.previous, self.algorithm)
+        return Fitted(plan=plan, wanted=wanted, capacity=capacity)
+
+
+def _fit_by_price(ask: _Ask, at_least: int, at_most: int, options: Given) -> Fitted:
+    loads, capacity, previous, algorithm = ask
+    needed = fewest_by_size(loads.values(), capacity)
+    if needed > at_most:
+        scaled = _scaled(lambda c: fewest_by_size(loads.values(), c), capacity, at_most)
+        owner = _at_most(loads, scaled, previous, at_most, options)
+        return ask.answer(_split(loads, owner, at_most), needed, scaled)
+    free = assign(loads, capacity, previous, algorithm, **options)
+    if free.consumers > at_most:
+        return ask.answer(_at_most(loads, capacity, previous, at_most, options, asked=free), needed, capacity)
+    if free.consumers >= at_least:
+        return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
+    rates = _with_idle_share(loads, capacity)
+    scaled = _scaled(lambda c: fewest_by_size(rates.values(), c), capacity, at_least)
+    owner = _at_most(rates, scaled, previous, at_least, options)
+    return ask.answer(_split(rates, owner, at_least), free.consumers, scaled)
+
+
+def _at_most(
+    rates: Loads, capacity: float, previous: Owners, bound: int, options: Given, *, asked: Assignment | None = None
+) -> Owners:
+    """Return a placement on at most so many consumers, which best-fit decreasing must be able to do with: PACE's if it has."""
     hard: Given = {**options, "consumer_price": BEYOND_PRICE, "paid_for": bound}
     hard.pop("time_limit_s", None)  # of EXACT
-    return hard
-
-
-def _at_most(rates: Loads, capacity: float, previous: Owners, plan: Assignment, bound: int) -> Owners:
-    """Return a placement on at most so many consumers, which best-fit decreasing must be able to do with: PACE's if it has."""
+    known = asked is not None and asked.algorithm == "PACE" and hard == options
+    plan = asked if asked is not None and known else assign(rates, capacity, previous, "PACE", **hard)
     if plan.consumers <= bound:
         return plan.owner
     # A large group is placed in parts, each of which rounds its number of consumers up: the lightest give up what they hold.
