@@ -50,6 +50,7 @@ def test_where_nothing_can_be_kept_it_compiles_and_says_so(installed: Path, tmp_
     assert "every start compiles; set NUMBA_CACHE_DIR" in said
 
 
+@pytest.mark.timeout(600)  # it compiles everything where a module has changed
 def test_getting_ready_says_what_it_took_and_leaves_nothing_to_compile() -> None:
     kernels.prepare(FakeClock())
     assert kernels.prepare(FakeClock()) == "the planner's machine code was loaded in 0.0 s"
