@@ -54,7 +54,8 @@ def test_the_published_order_of_the_algorithms_comes_about() -> None:
 def test_every_algorithm_runs_over_a_stream() -> None:
     stream = bounded_walk(delta=5, seed=2, partitions=20, measurements=5)
     for name in ALGORITHMS:
-        assert simulate(contender(name), stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
+        quick = replace(contender(name), options={"time_limit_s": 0.2} if name == "EXACT" else {})
+        assert simulate(quick, stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
 
 
 def test_who_takes_partitions_as_listed_follows_the_listing_and_nobody_else() -> None:
