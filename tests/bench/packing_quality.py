@@ -29,7 +29,8 @@ LEAN, EVEN, BALANCED, QUIET = (Contender(name=f"PACE {p}", algorithm="PACE", opt
 AS_MANY_AS_MWF = priced(0.72)  # uses as many consumers as MWF, so that moves can be compared
 AS_FEW_AS_BFD = priced(100.0, 0.2)
 AS_RESTLESS = priced(2.5)  # moves as much as MWF, so that consumers can be compared
-AS_CALM = priced(0.37)  # uses as many consumers as the naive policy
+DENSER = priced(5.0)  # between AS_RESTLESS and AS_FEW_AS_BFD
+AS_CALM = priced(0.31, 0.5, 4.0)  # uses as many consumers as the naive policy
 _CALMER = (1.5, 1.5, 1.5)
 DELTAS_TEXT = "deltas " + " / ".join(map(str, DELTAS))
 
@@ -63,7 +64,7 @@ def moves(seeds: Sequence[int]) -> list[Row]:
     """Return the rows about one dimension at 200 partitions."""
     shown = (BFD, MWF, MMR, HFD, NAIVE, LEAN, EVEN, BALANCED, QUIET)
     size = {"partitions": PUBLISHED_PARTITIONS, "measurements": PUBLISHED_MEASUREMENTS}
-    runs = outcomes((*shown, AS_MANY_AS_MWF, AS_FEW_AS_BFD, AS_RESTLESS, AS_CALM), DELTAS, seeds, **size)
+    runs = outcomes((*shown, AS_MANY_AS_MWF, AS_FEW_AS_BFD, AS_RESTLESS, DENSER, AS_CALM), DELTAS, seeds, **size)
 
     def over(one: Contender, other: Contender) -> Compared:
         return Compared(runs=runs, one=one, other=other)
@@ -75,7 +76,7 @@ def moves(seeds: Sequence[int]) -> list[Row]:
         Row(
             what=f"consumers of PACE / of MWF where PACE moves no more, {DELTAS_TEXT}",
             figures=restless.consumers(), aims=(0.90, 0.92, 0.945), digits=3, how=AS_RESTLESS.name,
-            beside=_text("R, PACE / MWF", restless.moved()),
+            beside=f"{_text('R, PACE / MWF', restless.moved())}; {_text('between prices, where R is equal', _at_equal_moves(runs))}",
         ),
         _moved("R of “drain the hottest, close the coldest” / R of PACE with no more consumers", over(NAIVE, AS_CALM), _CALMER),
         *(
@@ -86,6 +87,20 @@ def moves(seeds: Sequence[int]) -> list[Row]:
             for c in shown
         ),
     ]  # fmt: skip
+
+
+def _at_equal_moves(runs: Mapping[tuple[str, int], Outcome]) -> tuple[float, ...]:
+    """Return consumers of PACE over MWF's where both move as much, between the prices that were run; one figure per delta."""
+    found = []
+    for delta in DELTAS:
+        curve = [runs[c.name, delta] for c in (EVEN, AS_RESTLESS, DENSER, AS_FEW_AS_BFD)]  # by increasing R
+        mwf = runs[MWF.name, delta]
+        consumers = [
+            np.interp(moved, [x.r_scores[i] for x in curve], [x.consumers[i] for x in curve])
+            for i, moved in enumerate(mwf.r_scores)
+        ]
+        found.append(float(np.median(np.array(consumers) / mwf.consumers)))
+    return tuple(found)
 
 
 def _moved(what: str, pair: Compared, aims: tuple[float, ...]) -> Row:
