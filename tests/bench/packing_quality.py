@@ -69,14 +69,14 @@ def moves(seeds: Sequence[int]) -> list[Row]:
     def over(one: Contender, other: Contender) -> Compared:
         return Compared(runs=runs, one=one, other=other)
 
-    restless = over(AS_RESTLESS, MWF)
+    restless, equal = over(AS_RESTLESS, MWF), _at_equal_moves(runs)
     return [
         _moved("R of MWF / R of PACE with no more consumers", over(MWF, AS_MANY_AS_MWF), (6.0, 3.5, 2.2)),
         _moved("R of BFD / R of PACE with as many consumers", over(BFD, AS_FEW_AS_BFD), (2.2, 1.8, 1.6)),
         Row(
             what=f"consumers of PACE / of MWF where PACE moves no more, {DELTAS_TEXT}",
             figures=restless.consumers(), aims=(0.90, 0.92, 0.945), digits=3, how=AS_RESTLESS.name,
-            beside=f"{_text('R, PACE / MWF', restless.moved())}; {_text('between prices, where R is equal', _at_equal_moves(runs))}",
+            beside=f"{_text('R, PACE / MWF', restless.moved())}; {_text('between prices, where R is equal', equal)}",
         ),
         _moved("R of “drain the hottest, close the coldest” / R of PACE with no more consumers", over(NAIVE, AS_CALM), _CALMER),
         *(
