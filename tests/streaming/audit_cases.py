@@ -39,7 +39,7 @@ def grown(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
 def hot(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:
     """Return a cycle that moves two partitions to consumer 1, which has joined."""
     state = b.state(b.owned([0, 1, 2]), live=[0, 1], epoch=8)
-    return *decided(b.rates(60.0, 50.0, 10.0), state, at), state
+    return *decided(b.rates(75.0, 50.0, 10.0), state, at), state
 
 
 def blind(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:

@@ -141,7 +141,7 @@ def test_a_decisions_row_names_members_and_both_assignments() -> None:
     row = rows.decisions([cycle]).to_pylist()[0]
     assert row["acted"]
     assert not row["recovered"]
-    assert row["members"] == [{"member": "0", "partitions": ["orders-0", "orders-1", "orders-2"], "bytes_per_s": 120.0}]
+    assert row["members"] == [{"member": "0", "partitions": ["orders-0", "orders-1", "orders-2"], "bytes_per_s": 135.0}]
     assert {x["owner"] for x in row["assignment_before"]} == {"0"}
     assert {(x["topic"], x["partition"]): int(x["owner"]) for x in row["assignment_after"]} == {
         (p.topic, p.partition): s for p, s in decision.target.items()
