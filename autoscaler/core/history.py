@@ -70,8 +70,8 @@ class History:
         return replace(self, drift=self.drift.update(fresh), measured_at=at, measured_every_s=at - self.measured_at)
 
     def measurements_in(self, seconds: float) -> float:
-        """Return how many measurements are made in a time, at least one."""
-        return max(1.0, seconds / self.measured_every_s) if self.measured_every_s else 1.0
+        """Return how many measurements are made in a time: at least one, at most a million."""
+        return min(max(1.0, seconds / self.measured_every_s), 1e6) if self.measured_every_s else 1.0
 
     def recommended(self, now: float, consumers: int, window_s: float) -> "History":
         """Return the history with one more recommendation; the newest one at or before the window's start is kept."""

@@ -363,6 +363,7 @@ def test_drift_is_learned_once_from_each_measurement() -> None:
         ((T0, T0 + 1, T0 + 2), 10, "ten seconds of rest are ten measurements"),
         ((T0, T0 + 4), 2.5, "less often measured, fewer of them"),
         ((T0, T0 + 60), 1, "never less than the coming one"),
+        ((T0, T0 + 1e-6), 1e6, "no planner looks further"),
     ],
 )
 def test_a_placement_is_to_hold_while_partitions_rest(times: tuple[float, ...], horizon: float, why: str) -> None:
