@@ -34,7 +34,7 @@ class Policy(BaseModel):
     max_consumers: Annotated[int, Field(ge=1)] = 64
     algorithm: Algorithm = "PACE"
     preset: Preset = "balanced"
-    consumer_price: Annotated[float, Field(ge=0)] | None = None  # None: the preset's
+    consumer_price: Annotated[float, Field(ge=0, le=1e6)] | None = None  # None: the preset's
     tolerance_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.1
     cooldown_s: Annotated[float, Field(ge=0)] = 10.0
     shrink_cooldown_s: Annotated[float, Field(ge=0)] = 60.0

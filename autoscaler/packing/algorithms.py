@@ -143,6 +143,10 @@ def _check_values(rates: Floats, previous: Labels) -> None:
     if not np.isfinite(total):
         msg = f"the rates of {rates.size} partitions add up to more than can be counted"
         raise ValueError(msg)
+    if previous.max() > np.iinfo(np.int64).max:
+        bad = np.flatnonzero(previous > np.iinfo(np.int64).max)[0]
+        msg = f"previous owner at {bad} must be an index below 2**63, not {int(previous[bad])}"
+        raise ValueError(msg)
     if previous.min() < -1:
         bad = np.flatnonzero(previous < -1)[0]
         msg = f"previous owner at {bad} must be an index from 0, or -1 for none, not {int(previous[bad])}"

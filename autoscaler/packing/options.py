@@ -122,11 +122,12 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 DEFAULT_PRESET = "balanced"
 
 _ABOVE_0 = math.ulp(0.0)
+_HIGHEST = 1e6  # above this a price drowns in rounding what is moved, which is measured in capacities
 _RANGES: Mapping[str, tuple[float, float]] = {
-    "consumer_price": (0.0, math.inf),
+    "consumer_price": (0.0, _HIGHEST),
     "paid_for": (0.0, math.inf),
-    "drift_weight": (0.0, math.inf),
-    "horizon": (_ABOVE_0, math.inf),
+    "drift_weight": (0.0, _HIGHEST),
+    "horizon": (_ABOVE_0, _HIGHEST),
     "drift": (0.0, math.inf),
     "fill_ratio": (_ABOVE_0, 1.0),
     "drain_limit": (0.0, math.inf),

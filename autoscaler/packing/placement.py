@@ -33,7 +33,7 @@ class Assignment(Generic[P]):
         owner: Consumer index of every partition, ordered by partition.
         consumers: How many consumers hold something.
         r_score: Moved rate over one consumer's capacity (equation 11); arrivals and departures cost nothing.
-        oversized: Partitions above one consumer's capacity; each sits alone.
+        oversized: Partitions above one consumer's capacity; nothing else with traffic shares its consumer.
         lower_bound: No placement uses fewer consumers.
         algorithm: Its name in ``ALGORITHMS``.
         proven: Whether nothing better exists, by its own measure; ``None`` from algorithms that do not know.

@@ -92,6 +92,7 @@ def test_indices_need_not_be_dense(algorithm: str) -> None:
         ([[1.0]], 10, [[0]], r"one length, not of shapes \(1, 1\) and \(1, 1\)"),
         ([1.0, 1.0], 10, [-1, -2], "previous owner at 1 .*-2"),
         ([1.0], 10, [0.5], "whole numbers, not float64"),
+        ([1.0], 10, [2**63], r"previous owner at 0 .* below 2\*\*63, not 9223372036854775808"),
         ([1e308, 1e308], 10, [0, 0], "2 partitions add up"),
     ],
 )
