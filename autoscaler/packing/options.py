@@ -93,7 +93,7 @@ class Planner(Protocol):
 
         Args:
             e: float64[n], what a partition takes of a consumer: its rate, at most 1.
-            cost: float64[n], what moving it costs: its rate, not clipped at 1.
+            cost: float64[n], what moving it costs: its rate, at most a billion.
             home: int64[n], the label 0 … k-1 of the consumer that holds it now, -1 for none; every label occurs.
             options: Checked, with the defaults filled in.
 

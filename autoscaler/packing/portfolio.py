@@ -12,6 +12,7 @@ from autoscaler.packing.subsets import new_trial
 
 BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
 SWEEPS = 5
+_MANY = 5  # partitions of a consumer, about: above, little is expected to move, and the search on J would take long
 _HOPE = 0.3  # of the moves stay after homing, at best: a placement that is then still too dear is not brought home
 _LEAST_MOVED = 0.04  # of everything is moved by a placement from scratch, at the least, also after homing
 _BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
@@ -69,7 +70,8 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
             price = objective(bins, prices)
             if price < least:
                 best, least = bins, price
-    refine(best, prices)
+    if len(share) <= _MANY * best.opened[0]:
+        refine(best, prices)
     return best.owner if objective(best, prices) < stay or not settled else home
 
 

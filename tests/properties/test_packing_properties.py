@@ -1,7 +1,7 @@
 """What holds for every placement, whatever the rates."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoscaler.model import TopicPartition
@@ -122,6 +122,7 @@ def test_a_partition_is_any_key_that_can_be_ordered(algorithm: str, keys: list[s
 @given(placements(most=12))
 def test_what_is_proven_is_not_beaten(placement: Placement) -> None:
     loads, previous = placement
+    assume(all(rate < 1e9 * CAPACITY for rate in loads.values()))  # from there on all moves cost alike: a billion capacities
     best = assign(loads, CAPACITY, previous, "EXACT")
     assert best.proven in {True, False} or not loads
     if best.proven:
