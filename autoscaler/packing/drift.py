@@ -24,11 +24,12 @@ class DriftEstimator:
             measurements. 0 until two measurements have a partition in common: nothing is known to change.
         partitions: The partitions of the last measurement.
         rates: Their rates, in the same order.
+        seeded: An increment has been seen; before, the first one replaces ``sigma``.
     """
 
     sigma: float = 0.0
     partitions: tuple[Hashable, ...] = field(default=(), repr=False)
-    rates: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    rates: tuple[float, ...] = field(default=(), repr=False)
     seeded: bool = False
 
     def update(self, loads: Mapping[Any, float]) -> "DriftEstimator":
@@ -38,10 +39,16 @@ class DriftEstimator:
 
         Args:
             loads: Rate of every partition; any unit, the same each time.
+
+        Raises:
+            ValueError: A rate is negative, infinite or not a number; the message says which.
         """
-        partitions = tuple(loads)
-        rates = np.fromiter(loads.values(), np.float64, len(partitions))
-        increments = rates - self.rates if partitions == self.partitions else self._increments(loads)
+        partitions, rates = tuple(loads), tuple(loads.values())
+        now = np.array(rates, np.float64)
+        if (bad := np.flatnonzero(~((now >= 0) & (now < np.inf)))).size:
+            msg = f"rate of partition {partitions[bad[0]]} must be a finite number that is not negative, not {rates[bad[0]]!r}"
+            raise ValueError(msg)
+        increments = now - np.array(self.rates) if partitions == self.partitions else self._increments(loads)
         if not increments.size:
             return DriftEstimator(sigma=self.sigma, partitions=partitions, rates=rates, seeded=self.seeded)
         seen = _root_mean_square(increments)
@@ -49,7 +56,7 @@ class DriftEstimator:
         return DriftEstimator(sigma=sigma, partitions=partitions, rates=rates, seeded=True)
 
     def _increments(self, loads: Mapping[Any, float]) -> Floats:
-        before = zip(self.partitions, self.rates.tolist(), strict=True)
+        before = zip(self.partitions, self.rates, strict=True)
         return np.array([loads[p] - rate for p, rate in before if p in loads], np.float64)
 
 

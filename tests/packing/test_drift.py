@@ -83,10 +83,10 @@ def test_nothing_is_known_before_two_measurements() -> None:
 
 
 def test_the_first_increments_seed_the_estimate_and_later_ones_count_a_tenth() -> None:
-    first = DriftEstimator().update({"a": 0.0, "b": 0.0}).update({"a": 3.0, "b": -4.0})
+    first = DriftEstimator().update({"a": 0.0, "b": 4.0}).update({"a": 3.0, "b": 0.0})
     assert first.sigma == pytest.approx(math.sqrt(12.5))
-    assert first.update({"a": 3.0, "b": -4.0}).sigma == pytest.approx(0.9 * math.sqrt(12.5))
-    assert first.update({"a": 5.0, "b": -2.0}).sigma == pytest.approx(0.9 * math.sqrt(12.5) + 0.1 * 2)
+    assert first.update({"a": 3.0, "b": 0.0}).sigma == pytest.approx(0.9 * math.sqrt(12.5))
+    assert first.update({"a": 5.0, "b": 2.0}).sigma == pytest.approx(0.9 * math.sqrt(12.5) + 0.1 * 2)
 
 
 def test_partitions_that_come_and_go_do_not_count() -> None:
@@ -115,3 +115,15 @@ def test_a_random_walk_of_known_width_is_found() -> None:
         rates = rates + rng.uniform(-25.0, 25.0, 500)
         estimator = estimator.update(dict(enumerate(rates.tolist())))
     assert estimator.sigma == pytest.approx(25 / math.sqrt(3), rel=0.05)
+
+
+@pytest.mark.parametrize("rate", [math.nan, math.inf, -1.0])
+def test_a_rate_that_is_none_is_refused_by_its_partition(rate: float) -> None:
+    with pytest.raises(ValueError, match=f"rate of partition b .*{rate}"):
+        DriftEstimator().update({"a": 1.0, "b": rate})
+
+
+def test_estimates_that_go_on_differently_are_not_equal() -> None:
+    low, high = DriftEstimator().update({"a": 1.0}), DriftEstimator().update({"a": 100.0})
+    assert low != high
+    assert low == DriftEstimator().update({"a": 1.0})
