@@ -45,8 +45,11 @@ def approach(
 
 
 def _welcome(cycle: Cycle) -> list[int]:
-    """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live."""
-    slots, ready = cycle.present.slots, cycle.present.ready
+    """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live.
+
+    One that is owed a partition which is not listed right now is paid for too: it must not end.
+    """
+    slots, ready = cycle.present.slots | cycle.present.occupied, cycle.present.ready
     return [*sorted(slots & ready), *sorted(slots - ready), *sorted(ready - slots)]
 
 

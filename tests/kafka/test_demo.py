@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -179,7 +180,7 @@ def test_sigterm_counts_like_ctrl_c(demo: Callable[..., Running]) -> None:
 @pytest.mark.timeout(240)
 def test_a_killed_demo_takes_everything_with_it_and_the_next_one_starts(demo: Callable[..., Running], tmp_path: Path) -> None:
     running = demo()
-    running.wait_until(lambda: any("spark-submit" in " ".join(p.cmdline()) for p in alive(running.run)))
+    running.wait_until(lambda: any("spark-submit" in c for c in commands(running.run)))
     running.process.kill()
     running.process.wait()
     limit = time.monotonic() + 60
@@ -199,6 +200,15 @@ def alive(run: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
         found.append(process)
+    return found
+
+
+def commands(run: Path) -> list[str]:
+    """Return the command lines of what lives; a process may end while it is looked at."""
+    found = []
+    for process in marked(run):
+        with suppress(psutil.Error):
+            found.append(" ".join(process.cmdline()))
     return found
 
 

@@ -64,7 +64,7 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
     from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
     place = tmp_path_factory.mktemp("state") / "tables"
-    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock())
+    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), close_timeout_s=100.0)
     told(audit, orders(cases.alone(T0)))
     grown, hot = orders(cases.grown(T0 + 1)), orders(cases.hot(T0 + 2))
     told(audit, grown, cases.outcomes(grown[0]))
