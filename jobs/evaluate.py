@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from autoscaler.errors import PermanentError
 from autoscaler.evaluation import cells, queries
 from autoscaler.evaluation.contenders import contenders
 from autoscaler.evaluation.machine import machine
@@ -29,6 +30,7 @@ from autoscaler.evaluation.workloads import PUBLISHED_DELTAS, PUBLISHED_MEASUREM
 ROOT = Path(__file__).resolve().parents[1]
 _FULL_SEEDS, _QUICK_SEEDS = 8, 1
 _FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
+TABLES = ("plans", "latencies", "two_dimensions", "recorded", "made")  # in the order in which they are written
 
 
 def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: cells.Work, gives: str) -> DataFrame:
@@ -90,20 +92,31 @@ def run(spark: SparkSession, args: argparse.Namespace) -> None:
     with progress(spark, "rate and backlog", len(packed)):
         schema = "algorithm string, family string, seed int, partitions int"
         keep(spread(spark, packed, schema, cells.run_two_dimensions, cells.SCHEMA_TWO_DIMENSIONS), tables / "two_dimensions")
+    recorded = [tuple(row) for row in cells.recorded_lateness(read_stream(args.stream))] if args.stream else []
+    keep(spark.createDataFrame(recorded, cells.SCHEMA_LATENCIES), tables / "recorded")
+    made = f"Streams per delta: {args.seeds}, {args.measurements} measurements, on {machine(ROOT)}."
+    keep(spark.createDataFrame([(args.command, made)], "command string, made string"), tables / "made")
 
 
 def read(spark: SparkSession, args: argparse.Namespace) -> Results:
     """Return the figures from the rows that are kept."""
-    kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in ("plans", "latencies", "two_dimensions")}
+    kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in TABLES}
     order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)])}
-    lateness = [Lateness(**row.asDict()) for row in spark.table(kept["latencies"]).collect()]
+    made = spark.table(kept["made"]).first()
+    if made is None:
+        raise PermanentError(f"{kept['made']} is empty: run the evaluation again without --redraw")
+
+    def lateness(table: str) -> tuple[Lateness, ...]:
+        rows = (Lateness(**row.asDict()) for row in spark.table(kept[table]).collect())
+        return tuple(sorted(rows, key=lambda row: order[row.contender]))
+
     return Results(
         scores=tuple(Score(**row.asDict()) for row in spark.sql(queries.SCORES.format(**kept)).collect()),
-        lateness=tuple(sorted(lateness, key=lambda row: order[row.contender])),
+        lateness=lateness("latencies"),
         packed=tuple(Packed(**row.asDict()) for row in spark.sql(queries.TWO_DIMENSIONS.format(**kept)).collect()),
-        recorded=cells.recorded_lateness(read_stream(args.stream)) if args.stream else (),
-        command=f"make evaluate ARGS={shlex.quote(args.said)}" if args.said else "make evaluate",
-        made=f"Streams per delta: {args.seeds}, {args.measurements} measurements, on {machine(ROOT)}.",
+        recorded=lateness("recorded"),
+        command=made.command,
+        made=made.made,
     )
 
 
@@ -116,31 +129,30 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions")
     parser.add_argument("--measurements", type=int, default=PUBLISHED_MEASUREMENTS)
     parser.add_argument("--stream", type=Path, help="a recorded stream (iteration,topic,partition,rate) for the latency model")
-    parser.add_argument("--redraw", action="store_true", help="run nothing: page and document from the tables of an earlier run")
+    parser.add_argument("--redraw", action="store_true", help="run nothing: page and document from the tables of the last run")
     parser.add_argument("--out", type=Path, default=ROOT / ".run" / "evaluation", help="where tables and page go")
     parser.add_argument("--document", type=Path, help="where the tables go as Markdown (default: evaluation.md beside the page)")
     given = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(given)
-    if args.redraw and not (args.out / "tables" / "two_dimensions").is_dir():
+    if args.redraw and not (args.out / "tables" / TABLES[-1]).is_dir():
         parser.error(f"--redraw: there are no tables in {args.out}; run without it first")
     if args.stream and not args.stream.is_file():
         parser.error(f"--stream: there is no file {args.stream}")
     args.seeds = args.seeds or (_FULL_SEEDS if args.full else _QUICK_SEEDS)
     args.partitions = args.partitions or list(_FULL_PARTITIONS if args.full else (PUBLISHED_PARTITIONS,))
     args.document = args.document or args.out / "evaluation.md"
-    args.said = shlex.join(_without([word for word in given if word != "--redraw"], "--document", "--out", "--stream"))
+    args.command = _command(given)
     return args
 
 
-def _without(given: Sequence[str], *names: str) -> list[str]:
-    """Return a command line without these options and their values: where files lie says nothing to who runs it elsewhere."""
-    kept, skip = [], False
-    for word in given:
-        if skip or word.split("=")[0] in names:
-            skip = word in names
-            continue
-        kept.append(word)
-    return kept
+def _command(given: Sequence[str]) -> str:
+    """Return what makes the same again: without where files lie, which says nothing to who runs it elsewhere."""
+    pairs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--document", "--out", "--stream"):
+        pairs.add_argument(option, type=Path)
+    files, words = pairs.parse_known_args(given)
+    said = shlex.join([*words, *(("--stream", files.stream.name) if files.stream else ())])
+    return f"make evaluate ARGS={shlex.quote(said)}" if said else "make evaluate"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

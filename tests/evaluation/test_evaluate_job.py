@@ -91,9 +91,12 @@ def test_it_writes_the_page_and_the_document_from_what_is_kept(
     results: Results, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = out / "document.md"
-    assert evaluate.main([*ARGUMENTS, "--redraw", "--out", str(out), "--document", str(document)]) == 0
+    assert evaluate.main(["--redraw", "--out", str(out), "--document", str(document)]) == 0
     text = document.read_text(encoding="utf-8")
-    assert "`make evaluate ARGS='--deltas 5 --seeds 1 --partitions 30 200 --measurements 6'` made these tables" in text
+    said = "--deltas 5 --seeds 1 --partitions 30 200 --measurements 6 --stream stream.csv"
+    assert f"`make evaluate ARGS='{said}'` made these tables" in text
+    assert f"Streams per delta: 1, {MEASUREMENTS} measurements, on " in text
+    assert "recorded stream" in text
     assert "| PACE balanced |" in text
     assert "delta 5: Rscore of MWF against NFD, % | -55.0 |" in text
     assert (out / "evaluation.html").read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -110,7 +113,7 @@ def test_full_means_more_streams_and_other_sizes() -> None:
     quick, full = evaluate.options([]), evaluate.options(["--full", "--out", "/elsewhere"])
     assert (quick.seeds, quick.partitions) == (1, [200])
     assert (full.seeds, full.partitions) == (8, [50, 200, 800])
-    assert full.said == "--full"
+    assert (quick.command, full.command) == ("make evaluate", "make evaluate ARGS=--full")
     every = cells.plan_cells(full.deltas, full.seeds, full.partitions, full.measurements)
     assert every[0].partitions == 800
     assert {c.seed for c in every if c.partitions == 800} == {0, 1}
