@@ -20,12 +20,14 @@ from autoscaler.handover.records import (
     Heartbeat,
     Incarnation,
     Left,
+    Loss,
     Phase,
     Plan,
     Record,
     Released,
     Tick,
     Tp,
+    Unparked,
     Wait,
 )
 
@@ -35,6 +37,7 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
     "expired": (str, str, str),
     "released": (str, str, int, str, str),
     "left": (str, str, str),
+    "unparked": (str, str, int),
     "heartbeat": (str, str, str),
     "tick": (str, str),
 }  # kind -> types of the key's other parts
@@ -62,7 +65,7 @@ def partition_for(group: str, partitions: int) -> int:
     return int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") % partitions
 
 
-def key_of(record: Record) -> Key:
+def key_of(record: Record) -> Key:  # noqa: PLR0911  (one case per kind)
     """Return a record's structured key: the kind, the group, and whatever tells it from others of its kind."""
     match record:
         case Plan(group=group):
@@ -73,6 +76,8 @@ def key_of(record: Record) -> Key:
             return ("expired", group, w.name, w.uuid)
         case Left(group=group, worker=w):
             return ("left", group, w.name, w.uuid)
+        case Unparked(group=group, tp=tp):
+            return ("unparked", group, tp.topic_id, tp.partition)
         case Heartbeat(group=group, worker=w):
             return ("heartbeat", group, w.name, w.uuid)
         case Tick(group=group, incarnation=incarnation):
@@ -141,14 +146,16 @@ def _key(data: bytes | None) -> Key:
     return (_text(kind), *(x for x in rest if isinstance(x, str | int)))
 
 
-def _body(record: Record) -> dict[str, object]:
+def _body(record: Record) -> dict[str, object]:  # noqa: PLR0911  (one case per kind)
     match record:
         case Plan():
             return _plan_body(record)
         case Expired(control_id=control, evidence=evidence):
             return {"control": control, "evidence": evidence}
-        case Released(control_id=control, epoch=epoch, offset=offset):
-            return {"control": control, "epoch": epoch, "offset": offset}
+        case Released(control_id=control, epoch=epoch, offset=offset, failed=failed):
+            return {"control": control, "epoch": epoch, "offset": offset, "failed": failed}
+        case Unparked(control_id=control, epoch=epoch):
+            return {"control": control, "epoch": epoch}
         case Left(control_id=control):
             return {"control": control}
         case Heartbeat():
@@ -159,7 +166,7 @@ def _body(record: Record) -> dict[str, object]:
             assert_never(record)
 
 
-def _record(key: Key, body: Mapping[str, object]) -> Record:
+def _record(key: Key, body: Mapping[str, object]) -> Record:  # noqa: PLR0911  (one case per kind)
     match key:
         case ("plan", str(group)):
             return _plan(group, body)
@@ -174,7 +181,11 @@ def _record(key: Key, body: Mapping[str, object]) -> Record:
                 control_id=_text(body.get("control")),
                 epoch=_int(body.get("epoch")),
                 offset=_int(body.get("offset")),
+                failed=_bool(body.get("failed", False)),
             )
+        case ("unparked", str(group), str(topic), int(partition)):
+            control, epoch = _text(body.get("control")), _int(body.get("epoch"))
+            return Unparked(group=group, tp=Tp(topic, partition), control_id=control, epoch=epoch)
         case ("left", str(group), str(name), str(uuid)):
             return Left(group=group, worker=Incarnation(name, uuid), control_id=_text(body.get("control")))
         case ("heartbeat", str(group), str(name), str(uuid)):
@@ -192,7 +203,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
     waiting = {w.worker for waits in plan.waits.values() for w in waits}
     workers = sorted({g.owner for g in plan.grants.values()} | waiting | set(plan.leases_s))
     index = {w: i for i, w in enumerate(workers)}
-    tps = {*plan.grants, *plan.waits, *plan.starts}
+    tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked}
     topics = []
     for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
         mine = sorted(tp for tp in tps if tp.topic_id == topic)
@@ -212,6 +223,10 @@ def _plan_body(plan: Plan) -> dict[str, object]:
                 "ages": [now - plan.grants[tp].epoch for tp in granted],
                 "waits": waits,
                 "starts": [[tp.partition, plan.starts[tp]] for tp in mine if tp in plan.starts],
+                "losses": [
+                    [tp.partition, loss.owners, loss.offset, now - loss.epoch] for tp in mine if (loss := plan.losses.get(tp))
+                ],
+                "parked": [[tp.partition, now - plan.parked[tp]] for tp in mine if tp in plan.parked],
             },
         )
     return {
@@ -238,10 +253,13 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
     grants: dict[Tp, Grant] = {}
     waits: dict[Tp, tuple[Wait, ...]] = {}
     starts: dict[Tp, int] = {}
+    losses: dict[Tp, Loss] = {}
+    parked: dict[Tp, int] = {}
     for entry in _list(body.get("topics")):
         _read_grants(_object(entry), workers, now, grants)
         _read_waits(_object(entry), workers, now, waits)
         _read_starts(_object(entry), names, starts)
+        _read_losses(_object(entry), now, losses, parked)
     return Plan(
         group=group,
         epoch=Epoch(_text(body.get("control")), now),
@@ -253,6 +271,8 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         requested=tuple(_int(x) for x in _list(body.get("requested"))),
         summary=_text(body.get("summary")),
         at=_float(body.get("at")),
+        losses=losses,
+        parked=parked,
     )
 
 
@@ -281,6 +301,16 @@ def _read_starts(entry: Mapping[str, object], names: dict[str, str], starts: dic
     for row in _list(entry.get("starts")):
         number, start = _row(row, 2)
         starts[Tp(topic, _int(number))] = _int(start)
+
+
+def _read_losses(entry: Mapping[str, object], now: int, losses: dict[Tp, Loss], parked: dict[Tp, int]) -> None:
+    topic = _text(entry.get("id"))
+    for row in _list(entry.get("losses", [])):
+        number, owners, offset, age = _row(row, 4)
+        losses[Tp(topic, _int(number))] = Loss(owners=_int(owners), offset=_int(offset), epoch=now - _int(age))
+    for row in _list(entry.get("parked", [])):
+        number, age = _row(row, 2)
+        parked[Tp(topic, _int(number))] = now - _int(age)
 
 
 def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
@@ -352,6 +382,12 @@ def _row(value: object, length: int) -> list[object]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
+        _refuse(f"{value!r:.80}")
+    return value
+
+
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
         _refuse(f"{value!r:.80}")
     return value
 

@@ -1,4 +1,4 @@
-"""The controller's side of the handover: what the two logs say about one group, and the next plan (rules 2, 4, 8, 11 and 12).
+"""The controller's side of the handover: what the two logs say about one group, and the next plan (rules 2, 4, 8, 9, 11, 12).
 
 ``ControllerState`` is fed every record of the group's control partition and heartbeat partition, each with its offset and the
 broker's time, and answers from nothing else: the same records give the same answers, in a restarted controller too. ``next_plan``
@@ -20,6 +20,7 @@ from autoscaler.handover.records import (
     Released,
     Tick,
     Tp,
+    Unparked,
     Wait,
 )
 
@@ -64,6 +65,7 @@ class _Release:
     epoch: int
     offset: int
     at: float
+    failed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ class ControllerState:
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
+    _left: set[Incarnation] = field(default_factory=set)
+    _unparked: dict[Tp, int] = field(default_factory=dict)  # highest epoch at which an operator released it
     _held: dict[Incarnation, dict[Tp, _Held]] = field(default_factory=dict)
     _sources: dict[Tp, tuple[int, Incarnation | None]] = field(default_factory=dict)  # granting epoch, planned owner before
     _reported: dict[Tp, int] = field(default_factory=dict)
@@ -117,11 +121,14 @@ class ControllerState:
             case Released() if self._ours(record.group, record.control_id):
                 mine = self._released.setdefault(record.tp, {})
                 if (old := mine.get(record.worker)) is None or record.epoch >= old.epoch:
-                    mine[record.worker] = _Release(epoch=record.epoch, offset=record.offset, at=at)
+                    mine[record.worker] = _Release(epoch=record.epoch, offset=record.offset, at=at, failed=record.failed)
             case Expired() if self._ours(record.group, record.control_id):
                 self.over[record.worker] = record.evidence
             case Left() if self._ours(record.group, record.control_id):
                 self.over.setdefault(record.worker, "left")
+                self._left.add(record.worker)
+            case Unparked() if self._ours(record.group, record.control_id):
+                self._unparked[record.tp] = max(record.epoch, self._unparked.get(record.tp, 0))
             case _:
                 pass  # another group's, or of a control topic that is no more
 
@@ -132,6 +139,9 @@ class ControllerState:
                 worker = Incarnation(name, uuid)
                 for known in (self.over, self.beats, self._held):
                     known.pop(worker, None)
+                self._left.discard(worker)
+            case ("unparked", self.group, str(topic), int(partition)):
+                self._unparked.pop(Tp(topic, partition), None)
             case ("released", self.group, str(topic), int(partition), str(name), str(uuid)):
                 self._released.get(Tp(topic, partition), {}).pop(Incarnation(name, uuid), None)
             case _:
@@ -230,6 +240,23 @@ class ControllerState:
         """Return the planned partitions whose owner is over."""
         return frozenset(tp for tp, g in self._grants() if g.owner in self.over)
 
+    def lost(self) -> dict[Tp, Grant]:
+        """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
+
+        Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Whether
+        an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
+        """
+        return {tp: g for tp, g in self._grants() if g.owner in self.over and self._lost(tp, g)}
+
+    def parked(self) -> dict[Tp, int]:
+        """Return the parked partitions that no operator has released, and the epoch that parked each (rule 9)."""
+        plan = self.plan.parked if self.plan else {}
+        return {tp: epoch for tp, epoch in plan.items() if self._unparked.get(tp, 0) < epoch}
+
+    def unparked(self) -> frozenset[Tp]:
+        """Return the partitions that the latest plan parks and an operator has released since."""
+        return frozenset(self.plan.parked if self.plan else ()) - frozenset(self.parked())
+
     def pending(self) -> frozenset[Tp]:
         """Return the planned partitions whose owner is not over and has not taken them yet."""
         return frozenset(tp for tp, g in self._grants() if g.owner not in self.over and not self.has_taken(tp, g))
@@ -250,7 +277,7 @@ class ControllerState:
         return tuple(out)
 
     def forgettable(self, log_start: int) -> tuple[tuple[str | int, ...], ...]:
-        """Return the keys to delete of incarnations that matter no more (rule 11), in the fenced transaction.
+        """Return the keys to delete of incarnations and releases that matter no more (rule 11), in the fenced transaction.
 
         Args:
             log_start: First offset still in the heartbeat log: an older heartbeat cannot bring a ghost back.
@@ -264,10 +291,20 @@ class ControllerState:
                 ("released", self.group, tp.topic_id, tp.partition, worker.name, worker.uuid)
                 for tp in sorted(t for t, r in self._released.items() if worker in r)
             ]
-        return tuple(keys)
+        done = sorted(frozenset(self._unparked) - self.unparked()) if self.plan else []
+        return (*keys, *(("unparked", self.group, tp.topic_id, tp.partition) for tp in done))
 
     def _grants(self) -> Iterable[tuple[Tp, Grant]]:
         return self.plan.grants.items() if self.plan else ()
+
+    def _lost(self, tp: Tp, grant: Grant) -> bool:
+        release = self._released.get(tp, {}).get(grant.owner)
+        if release is not None and release.epoch >= grant.epoch:
+            return release.failed
+        if grant.owner in self._left:
+            beat = self.beats.get(grant.owner)
+            return beat is not None and tp in beat.heartbeat.owned
+        return not self.unreleased(tp)
 
     def _satisfied(self, tp: Tp, wait: Wait) -> bool:
         if wait.worker in self.over:

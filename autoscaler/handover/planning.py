@@ -1,14 +1,14 @@
-"""The next plan (rules 2, 5 and 12): says everything by itself, so that a reader needs no earlier one.
+"""The next plan (rules 2, 5, 9 and 12): says everything by itself, so that a reader needs no earlier one.
 
 Follows ``controller_state``, which says what is; ``adapters/kafka_control`` publishes the result in the fenced transaction. Pure,
 standard library only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoscaler.handover.controller_state import ControllerState, named_by
-from autoscaler.handover.records import Epoch, Grant, Incarnation, Plan, Tp, Wait
+from autoscaler.handover.records import Epoch, Grant, Incarnation, Loss, Plan, Tp, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Intended:
         partitions: Every partition to be consumed, with an owner or not (for the waits of a first plan).
         starts: Numeric start of each partition that nobody has committed.
         at: Controller's wall clock, for people.
+        losses: Losses that the latest plan does not count yet.
+        parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
     """
 
     owners: Mapping[Tp, Incarnation]
@@ -30,6 +32,8 @@ class Intended:
     requested: tuple[int, ...]
     summary: str
     at: float
+    losses: Mapping[Tp, Loss] = field(default_factory=dict)
+    parked: frozenset[Tp] = frozenset()
 
 
 def next_plan(state: ControllerState, intended: Intended) -> Plan:
@@ -40,9 +44,11 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
     """
     number = state.plan.epoch.number + 1 if state.plan else 1
     before = {tp: g for tp, g in state.plan.grants.items() if tp.topic_id in intended.topics} if state.plan else {}
-    grants = dict(before)
+    parked = _parked(state, intended, number)
+    grants = {tp: g for tp, g in before.items() if tp not in parked}
     for tp, owner in intended.owners.items():
-        if tp.topic_id in intended.topics and owner not in state.over and _movable(state, tp, before.get(tp), owner):
+        known = tp.topic_id in intended.topics and tp not in parked
+        if known and owner not in state.over and _movable(state, tp, before.get(tp), owner):
             grants[tp] = Grant(owner=owner, epoch=number)
     plan = Plan(
         group=state.group,
@@ -55,6 +61,8 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
         requested=intended.requested,
         summary=intended.summary,
         at=intended.at,
+        losses=_losses(state, intended),
+        parked=parked,
     )
     known = state.named()
     plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named_by(plan))})
@@ -90,6 +98,20 @@ def _waits(
         if epochs:
             out[tp] = tuple(Wait(worker=w, epoch=e) for w, e in sorted(epochs.items()))
     return out
+
+
+def _parked(state: ControllerState, intended: Intended, number: int) -> dict[Tp, int]:
+    """What is parked keeps the epoch that parked it, or an operator's release of it would not count for the next plan."""
+    old = state.parked()
+    wanted = {*old, *intended.parked} - state.unparked()
+    return {tp: old.get(tp, number) for tp in sorted(wanted) if tp.topic_id in intended.topics}
+
+
+def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
+    """Who was released by an operator begins at nothing."""
+    carried = state.plan.losses if state.plan else {}
+    losses = {**{tp: x for tp, x in carried.items() if tp not in state.unparked()}, **intended.losses}
+    return {tp: x for tp, x in sorted(losses.items()) if tp.topic_id in intended.topics}
 
 
 def _starts(state: ControllerState, intended: Intended) -> dict[Tp, int]:

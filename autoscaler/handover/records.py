@@ -58,6 +58,20 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """How many owners in a row a partition was lost by at one committed offset (rule 9).
+
+    Attributes:
+        offset: What was committed when the last of them was lost; -1: nothing.
+        epoch: The grant of the last of them, so that nobody counts twice.
+    """
+
+    owners: int
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything about a group's placement; says all by itself after compaction (rule 2).
 
@@ -70,6 +84,8 @@ class Plan:
         requested: Consumer slots that should run.
         summary: The decision's id, reason and figures as JSON text, so that the audit can be completed after a crash.
         at: When it was published (controller's wall clock; for people and the audit only, never compared).
+        losses: Partitions that owners were lost by since their committed offset last advanced (rule 9).
+        parked: Partitions that nobody gets until an operator releases them, and the epoch that parked each (rule 9).
     """
 
     group: str
@@ -82,6 +98,8 @@ class Plan:
     requested: tuple[int, ...]
     summary: str
     at: float
+    losses: dict[Tp, Loss] = field(default_factory=dict)
+    parked: dict[Tp, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +114,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """A worker does not hold a partition any more."""
+    """A worker does not hold a partition any more; ``failed`` if its application ended by an error in a record of it."""
 
     group: str
     tp: Tp
@@ -104,6 +122,17 @@ class Released:
     control_id: str
     epoch: int
     offset: int  # committed; -1 if it never committed here
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unparked:
+    """An operator lets a partition be handed out again that was parked at this epoch or before (rule 9)."""
+
+    group: str
+    tp: Tp
+    control_id: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,4 +203,4 @@ LATENCY_BOUNDS_S = (
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
 
-Record = Plan | Expired | Released | Left | Heartbeat | Tick
+Record = Plan | Expired | Released | Left | Unparked | Heartbeat | Tick

@@ -98,7 +98,9 @@ class ReleaseLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """The application is told to end: release everything."""
+    """The application ends: release everything; ``failed`` are the partitions that it ended by an error in (rule 9)."""
+
+    failed: frozenset[Tp] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,7 @@ class WorkerState:
         kept: Granting epoch of the partitions still owned although not fetched: given back before their release was sent.
         answered: Epoch of the last release sent, by partition.
         stalled: Partitions whose start is not known or not readable, and when to ask again.
+        failed: Partitions in whose records the application ended by an error.
         taken: Recent takes and how many heartbeats still name each.
     """
 
@@ -239,6 +242,7 @@ class WorkerState:
     kept: Mapping[Tp, int] = field(default_factory=dict)
     answered: Mapping[Tp, int] = field(default_factory=dict)
     stalled: Mapping[Tp, float] = field(default_factory=dict)
+    failed: frozenset[Tp] = frozenset()
     taken: tuple[tuple[Tp, int, int, int], ...] = ()
 
     @property
@@ -283,8 +287,8 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
         case ReleaseLost(tp=tp, epoch=epoch):
             again = {tp} if state.answered.get(tp) == epoch else set()
             return _settle(replace(state, answered=_without(state.answered, again)), now)
-        case Leave():
-            return _settle(replace(state, leaving=True, wanted={}, stalled={}, due=now), now)
+        case Leave(failed=failed):
+            return _settle(replace(state, leaving=True, failed=failed, wanted={}, stalled={}, due=now), now)
         case LogReplaced():
             return _lapse(state, "the control topic was made anew")
         case _:
@@ -458,7 +462,15 @@ def _release(state: WorkerState, offsets: Iterable[tuple[Tp, int]], now: float) 
 
 
 def _released(state: WorkerState, tp: Tp, offset: int) -> SendReleased:
-    what = Released(group=state.group, tp=tp, worker=state.me, control_id=state.control_id, epoch=state.epoch, offset=offset)
+    what = Released(
+        group=state.group,
+        tp=tp,
+        worker=state.me,
+        control_id=state.control_id,
+        epoch=state.epoch,
+        offset=offset,
+        failed=tp in state.failed,
+    )
     return SendReleased(released=what)
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaException
 
-from autoscaler.handover.records import Incarnation
+from autoscaler.handover.records import Incarnation, Tp
 from autoscaler.worker.clock import lease_clock
 from autoscaler.worker.control_log import LogPlace, find_place
 from autoscaler.worker.fetching import fetching
@@ -68,6 +68,7 @@ class ManagedConsumer:
         self._previous_handler: object = None
         self._stopped = threading.Event()
         self._closed = False
+        self._failed: frozenset[Tp] = frozenset()
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
@@ -88,7 +89,12 @@ class ManagedConsumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Release everything; a batch that an exception interrupted does not count as processed."""
+        """Release everything; a batch that an exception interrupted does not count as processed.
+
+        The partition in work is said to have failed: one that owner after owner fails on is parked (rule 9).
+        """
+        failing = kind is not None and issubclass(kind, Exception) and self._intake is not None
+        self._failed = self._intake.in_work() if failing and self._intake is not None else frozenset()
         self.close()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -128,7 +134,7 @@ class ManagedConsumer:
         if (loop := self._loop) is not None:
             loop.intake.finish(processed=False)
             loop.batch_ended()
-            loop.leave()
+            loop.leave(self._failed)
             if loop.lapsed:
                 loop.end_lapsed()
             loop.close()

@@ -70,6 +70,7 @@ class Batch:
         self._next = 0
         self._held_back: dict[int, int] = {}  # id of a run that stopped inside this batch -> index of its first record held back
         self._tokens: dict[tuple[str | None, int | None], int] = {}
+        self._through = False  # the application has got everything: it may be at any record
         self.cut = False  # somebody waits for a partition that is in hand: end here, the rest comes with the next batch
         self.began = now()
 
@@ -104,6 +105,12 @@ class Batch:
             yield message
             if self.cut:
                 return
+        self._through = True
+
+    def in_work(self) -> frozenset[Tp]:
+        """Return the partitions of which a record is being processed: one while it is iterated, or all that are in it."""
+        got = self.handed_out()
+        return frozenset(r.tp for _, r in (got if self._through else got[-1:]))
 
     def token(self, topic: str | None, partition: int | None) -> int:
         """Return the fencing token of a partition in this batch: the epoch that granted it, comparable per partition.
@@ -220,6 +227,10 @@ class Intake:
         self._batch = Batch(self._cut(entries, size), lease, self._now)
         self.busy_since = self._batch.began
         return self._batch
+
+    def in_work(self) -> frozenset[Tp]:
+        """Return the partitions of the record in work, none between two batches."""
+        return frozenset() if self._batch is None else self._batch.in_work()
 
     def finish(self, *, processed: bool = True) -> bool:
         """Count the batch in flight as processed (or not), and return whether somebody waits for one of its partitions."""

@@ -116,9 +116,9 @@ class Loop:
         """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
         self._work.put(None)
 
-    def leave(self) -> None:
-        """Release everything and wait until that is in the log, or the lease is over."""
-        self._step(machine.Leave())
+    def leave(self, failed: frozenset[Tp] = frozenset()) -> None:
+        """Release everything and wait until that is in the log, or the lease is over; ``failed`` as ``Intake.in_work``."""
+        self._step(machine.Leave(failed=failed))
         while not (self._state.left or self._state.lapsed):
             time.sleep(0.002)
             self.tick()

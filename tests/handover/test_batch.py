@@ -75,3 +75,17 @@ def test_a_partition_taken_away_while_in_hand_ends_the_batch_after_the_record_in
         lost.stopping = batch.cut = True
     assert seen == [0]
     assert [run for _, run in batch.rest()] == [kept, lost, kept]
+
+
+def test_the_record_in_work_names_its_partition_while_the_batch_is_iterated() -> None:
+    one, two = _run(0), _run(1)
+    batch = _batch(one, two, one)
+    assert batch.in_work() == frozenset()
+    seen = [batch.in_work() for _ in batch]
+    assert seen == [{one.tp}, {two.tp}, {one.tp}]
+
+
+def test_an_application_that_takes_the_whole_batch_first_may_be_at_any_record_of_it() -> None:
+    batch = _batch(_run(0), _run(1))
+    assert len(list(batch)) == 2
+    assert batch.in_work() == {Tp("id", 0), Tp("id", 1)}

@@ -17,12 +17,14 @@ from autoscaler.handover.records import (
     Heartbeat,
     Incarnation,
     Left,
+    Loss,
     Phase,
     Plan,
     Record,
     Released,
     Tick,
     Tp,
+    Unparked,
     Wait,
     kafka_id,
 )
@@ -48,6 +50,8 @@ PLANS = st.builds(
     requested=st.lists(st.integers(0, 100), max_size=4).map(tuple),
     summary=st.text(),
     at=FLOATS,
+    losses=st.dictionaries(TPS, st.builds(Loss, owners=INTS, offset=INTS | st.just(-1), epoch=INTS), max_size=3),
+    parked=st.dictionaries(TPS, INTS, max_size=3),
 )
 HEARTBEATS = st.builds(
     Heartbeat,
@@ -72,7 +76,17 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     PLANS,
     HEARTBEATS,
     st.builds(Expired, group=NAMES, worker=INCARNATIONS, control_id=NAMES, evidence=NAMES),
-    st.builds(Released, group=NAMES, tp=TPS, worker=INCARNATIONS, control_id=NAMES, epoch=INTS, offset=INTS | st.just(-1)),
+    st.builds(
+        Released,
+        group=NAMES,
+        tp=TPS,
+        worker=INCARNATIONS,
+        control_id=NAMES,
+        epoch=INTS,
+        offset=INTS | st.just(-1),
+        failed=st.booleans(),
+    ),
+    st.builds(Unparked, group=NAMES, tp=TPS, control_id=NAMES, epoch=INTS),
     st.builds(Left, group=NAMES, worker=INCARNATIONS, control_id=NAMES),
     st.builds(Tick, group=NAMES, incarnation=NAMES, stamp=FLOATS, boot_id=NAMES, acked=st.none() | INTS),
 )

@@ -19,6 +19,7 @@ from autoscaler.handover.records import (
     Released,
     Tick,
     Tp,
+    Unparked,
     Wait,
 )
 
@@ -72,7 +73,7 @@ class Log:
         )
         self.offset += 1
 
-    def say(self, record: Plan | Expired | Released | Left) -> None:
+    def say(self, record: Plan | Expired | Released | Left | Unparked) -> None:
         self.state.fold(record, offset=self.control, at=self.at)
         self.control += 1
 

@@ -322,6 +322,15 @@ def test_leaving_releases_everything_and_says_so_last() -> None:
     assert w.read(plan(2, {P0: (A, 2)})) == []
 
 
+def test_leaving_after_an_error_says_in_which_partition_it_was() -> None:
+    w = Driven().joined().holding()
+    w.read(plan(2, {P0: (A, 1), P1: (A, 2)}))
+    w.feed(OffsetsRead(offsets=((P1, 2, 5),)))
+    w.feed(Leave(failed=frozenset({P1})))
+    done = w.feed(Drained(offsets=((P0, 9), (P1, 5))))
+    assert [(e.released.tp, e.released.failed) for e in done if isinstance(e, SendReleased)] == [(P0, False), (P1, True)]
+
+
 def test_an_older_plan_changes_nothing() -> None:
     w = Driven().joined().holding(P0, 5)
     assert w.read(plan(4, {P0: (B, 4)}, {P0: {A: 4}})) == []
