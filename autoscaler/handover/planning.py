@@ -47,8 +47,8 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
     parked = _parked(state, intended, number)
     grants = {tp: g for tp, g in before.items() if tp not in parked}
     for tp, owner in intended.owners.items():
-        known = tp.topic_id in intended.topics and tp not in parked
-        if known and owner not in state.over and _movable(state, tp, before.get(tp), owner):
+        there = tp.topic_id in intended.topics and tp not in parked
+        if there and owner not in state.over and _movable(state, tp, before.get(tp), owner):
             grants[tp] = Grant(owner=owner, epoch=number)
     plan = Plan(
         group=state.group,
