@@ -14,7 +14,7 @@ Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
 ]  # fmt: skip
 Preset = Literal["lean", "even", "balanced", "quiet"]
-PRICED = ("PACE", "EXACT")  # the algorithms that weigh consumers against moves: the others know no price
+PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
 class Policy(BaseModel):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.packing import Given, assign_arrays
+from autoscaler.packing import TAKES, Given, assign_arrays
 from autoscaler.packing.drift import DriftEstimator
-from autoscaler.packing.options import TAKES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

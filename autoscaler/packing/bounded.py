@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Unpack
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.algorithms import assign, assign_arrays
-from autoscaler.packing.options import Given
+from autoscaler.packing.options import KNOWS_PAID_FOR, TAKES, Given
 from autoscaler.packing.placement import Assignment, assignment, decreasing
 from autoscaler.packing.repair import drain
 
-_PRICED = frozenset({"PACE", "EXACT"})  # for them a bound is a price
 BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
 _SMALLEST = 1e-9  # bytes/s: below this a capacity is not halved again (as many consumers as partitions never go above the bound)
@@ -29,7 +28,7 @@ class Fitted:
     """A placement whose number of consumers was bounded.
 
     Attributes:
-        plan: Its figures are those of the capacity asked for, not of the scaled one.
+        plan: Its figures are those of the capacity asked for, not of the scaled one; ``algorithm`` is the one that placed.
         wanted: Consumers that the load takes when nothing bounds them.
         capacity: Scaled capacity at which the plan came out; above what was asked for if consumers are lacking.
     """
@@ -69,8 +68,9 @@ def fit_count(
     no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition. ``options`` are
     those that the algorithm takes.
 
-    For PACE and EXACT a number of consumers is a price: where fewer than they prefer do at this capacity, it is not scaled.
-    Where it must be, best-fit decreasing finds the capacity, which costs a fraction, and PACE places.
+    For PACE and EXACT a number of consumers means that so many are paid for, and that another one is worth more than any move:
+    where fewer than they prefer do at this capacity, it is not scaled. Where it must be, best-fit decreasing finds the capacity,
+    which costs a fraction, and they place.
 
     Raises:
         ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
@@ -79,8 +79,8 @@ def fit_count(
         msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
         raise ValueError(msg)
     at_least = min(at_least, len(loads))
-    if algorithm in _PRICED:
-        return _fit_by_price(_Ask(loads, capacity, previous, algorithm), at_least, at_most, options)
+    if algorithm in KNOWS_PAID_FOR:
+        return _fit_paid_for(_Ask(loads, capacity, previous, algorithm, options), at_least, at_most)
     free = assign(loads, capacity, previous, algorithm, **options)
     if at_least <= free.consumers <= at_most:
         return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
@@ -92,50 +92,64 @@ def fit_count(
 
 
 class _Ask(NamedTuple):
-    """What is asked of an algorithm that knows a price."""
+    """What is asked of an algorithm that can be told how many consumers are paid for."""
 
     loads: Loads
     capacity: float
     previous: Owners
     algorithm: str
+    options: Given
 
-    def answer(self, owner: Owners, wanted: int, capacity: float) -> Fitted:
-        """Return a placement with its figures."""
-        plan = assignment(owner, self.loads, self.capacity, self.previous, self.algorithm)
+    def free(self) -> Assignment:
+        """Return the placement that the algorithm prefers."""
+        return assign(self.loads, self.capacity, self.previous, self.algorithm, **self.options)
+
+    def answer(self, placed: Assignment, owner: Owners, wanted: int, capacity: float) -> Fitted:
+        """Return a placement, made from another one, with its figures."""
+        plan = assignment(owner, self.loads, self.capacity, self.previous, placed.algorithm)
         return Fitted(plan=plan, wanted=wanted, capacity=capacity)
 
 
-def _fit_by_price(ask: _Ask, at_least: int, at_most: int, options: Given) -> Fitted:
-    loads, capacity, previous, algorithm = ask
-    needed = fewest_by_size(loads.values(), capacity)
-    if needed > at_most:
-        scaled = _scaled(lambda c: fewest_by_size(loads.values(), c), capacity, at_most)
-        owner = _at_most(loads, scaled, previous, at_most, options)
-        return ask.answer(_split(loads, owner, at_most), needed, scaled)
-    free = assign(loads, capacity, previous, algorithm, **options)
+def _fit_paid_for(ask: _Ask, at_least: int, at_most: int) -> Fitted:
+    needed = fewest_by_size(ask.loads.values(), ask.capacity)
+    if needed > at_most and ask.algorithm != "EXACT":
+        return _share(ask, at_most, needed)
+    free = ask.free()
+    if free.consumers > at_most and needed > at_most:
+        return _share(ask, at_most, free.consumers)
     if free.consumers > at_most:
-        return ask.answer(_at_most(loads, capacity, previous, at_most, options, asked=free), needed, capacity)
+        placed = _at_most(ask, ask.loads, ask.capacity, at_most, asked=free)
+        return ask.answer(placed, placed.owner, needed, ask.capacity)
     if free.consumers >= at_least:
-        return Fitted(plan=free, wanted=free.consumers, capacity=capacity)
-    rates = _with_idle_share(loads, capacity)
-    scaled = _scaled(lambda c: fewest_by_size(rates.values(), c), capacity, at_least)
-    owner = _at_most(rates, scaled, previous, at_least, options)
-    return ask.answer(_split(rates, owner, at_least), free.consumers, scaled)
+        return Fitted(plan=free, wanted=free.consumers, capacity=ask.capacity)
+    rates = _with_idle_share(ask.loads, ask.capacity)
+    scaled = _scaled(lambda c: fewest_by_size(rates.values(), c), ask.capacity, at_least)
+    placed = _at_most(ask, rates, scaled, at_least)
+    return ask.answer(placed, _split(rates, placed.owner, at_least), free.consumers, scaled)
 
 
-def _at_most(
-    rates: Loads, capacity: float, previous: Owners, bound: int, options: Given, *, asked: Assignment | None = None
-) -> Owners:
-    """Return a placement on at most so many consumers, which best-fit decreasing must be able to do with: PACE's if it has."""
-    hard: Given = {**options, "consumer_price": BEYOND_PRICE, "paid_for": bound}
-    hard.pop("time_limit_s", None)  # of EXACT
-    known = asked is not None and asked.algorithm == "PACE" and hard == options
-    plan = asked if asked is not None and known else assign(rates, capacity, previous, "PACE", **hard)
+def _share(ask: _Ask, at_most: int, wanted: int) -> Fitted:
+    """Share among too few consumers what they cannot hold."""
+    scaled = _scaled(lambda c: fewest_by_size(ask.loads.values(), c), ask.capacity, at_most)
+    placed = _at_most(ask, ask.loads, scaled, at_most)
+    return ask.answer(placed, _split(ask.loads, placed.owner, at_most), wanted, scaled)
+
+
+def _at_most(ask: _Ask, rates: Loads, capacity: float, bound: int, *, asked: Assignment | None = None) -> Assignment:
+    """Return a placement on at most so many consumers, which best-fit decreasing must be able to do with.
+
+    It is that of the algorithm if it has one.
+    """
+    hard: Given = {**ask.options, "paid_for": bound}
+    if "consumer_price" in TAKES[ask.algorithm]:
+        hard["consumer_price"] = BEYOND_PRICE
+    known = asked is not None and hard == ask.options
+    plan = asked if asked is not None and known else assign(rates, capacity, ask.previous, ask.algorithm, **hard)
     if plan.consumers <= bound:
-        return plan.owner
+        return plan
     # A large group is placed in parts, each of which rounds its number of consumers up: the lightest give up what they hold.
     emptied = drain(rates, capacity, plan.owner, set(plan.owner.values()), bound)
-    return assign(rates, capacity, previous, "BFD").owner if emptied is None else emptied
+    return assign(rates, capacity, ask.previous, "BFD") if emptied is None else replace(plan, owner=emptied)
 
 
 def _scaled(count_at: Callable[[float], int], capacity: float, bound: int) -> float:

@@ -128,18 +128,18 @@ def placement_of(columns: Columns, chosen: Ints, homes: int, home: Ints) -> Ints
     return owner
 
 
-def improve_by_columns(task: Task, known: Labels, seconds: float) -> tuple[Labels, bool, float]:
-    """Return the placement on as many consumers that moves least, of those that fillings give; and the time it took, about.
+def improve_by_columns(task: Task, known: Labels, consumers: int, seconds: float) -> tuple[Labels, bool, float]:
+    """Return the placement that moves least, of those that fillings give; and the time it took, about.
 
     Args:
         task: The partitions.
         known: A placement of them; it stays unless a better one is found.
+        consumers: So many may be used, not fewer than the known one has.
         seconds: How long this may take, about.
 
     Returns:
         The placement, whether no other moves less, and a part of the seconds.
     """
-    consumers = np.unique(known).shape[0]
     groups = by_home(task, np.asarray(task.cost.multiples * task.cost.unit, np.float64))
     loose = groups.relaxation(task, consumers, optimistic=True)
     work = known.shape[0] * math.ceil(math.log2(task.labels + 2)) * loose.capacity

@@ -1,4 +1,4 @@
-"""EXACT: the fewest consumers, and then the least moved. Part of *pack*.
+"""EXACT: the fewest consumers beyond those paid for, and then the least moved. Part of *pack*.
 
 A plan of PACE comes first, so that there is a good one whenever the time is over; it stays unless something better is found. Then
 a local search and CP-SAT look for fewer consumers, column generation for fewer moves, and CP-SAT for the rest. Up to some 50
@@ -122,13 +122,13 @@ def least_moved_model(task: Task, consumers: int) -> Choice:
     return choice
 
 
-def _least_moved(task: Task, known: Labels, seconds: float) -> tuple[Labels, bool]:
-    """Return the placement on no more consumers that moves least, and whether that is proven."""
+def _least_moved(task: Task, known: Labels, consumers: int, seconds: float) -> tuple[Labels, bool]:
+    """Return the placement on so many consumers at most that moves least, and whether that is proven."""
     if not task.moved(known):
         return known, True
-    consumers, spent = np.unique(known).shape[0], 0.0
+    spent = 0.0
     if len(task.sizes) == 1:
-        known, proven, spent = improve_by_columns(task, known, seconds)
+        known, proven, spent = improve_by_columns(task, known, consumers, seconds)
         if proven:
             return known, True
     if spent >= seconds or not _can_search(task, consumers):
@@ -152,7 +152,7 @@ def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Plann
     Args:
         task: The partitions with traffic.
         known: A placement of them.
-        least: No placement has fewer consumers.
+        least: So many consumers cost nothing: no placement has fewer, or they are paid for.
         seconds: How long to search.
     """
     known = _compact(known, task.labels)
@@ -160,7 +160,7 @@ def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Plann
         return Planned(known, proven=not task.moved(known) and np.unique(known).shape[0] <= least)
     fewest, sure, spent = _fewest(task, known, least, seconds / 2)
     start = known if fewest is known else _named_after_homes(fewest, task)
-    owner, least_moved = _least_moved(task, start, max(0.0, seconds - spent))
+    owner, least_moved = _least_moved(task, start, max(least, np.unique(start).shape[0]), max(0.0, seconds - spent))
     return Planned(owner, proven=sure and least_moved)
 
 
@@ -182,17 +182,20 @@ def _compact(labels: Labels, known: int) -> Labels:
 def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
     """Place every partition on the fewest consumers, and of such placements take one that moves least; see ``Planner``.
 
+    Consumers that are paid for do not count: so many may be used in any case.
+
     Raises:
         PermanentError: OR-Tools is not installed.
     """
     new_model()
-    lean = replace(options, consumer_price=_LEAN, paid_for=0.0, drift_weight=0.0)
+    lean = replace(options, consumer_price=_LEAN, drift_weight=0.0)
     known = pace(e, cost, home, lean).labels
     busy = e > 0
     task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), home[busy], int(home.max(initial=-1)) + 1)
     if not busy.any():
         return Planned(known, proven=True)
-    planned = plan_exactly(task, known[busy], martello_toth(e[busy], 1.0), options.time_limit_s)
+    paid_for = int(min(options.paid_for, float(busy.sum())))  # nobody can use more
+    planned = plan_exactly(task, known[busy], max(paid_for, martello_toth(e[busy], 1.0)), options.time_limit_s)
     return Planned(with_idle(planned.labels, busy, cost > LIMIT, home), planned.proven)
 
 

@@ -102,16 +102,16 @@ class Planner(Protocol):
         ...
 
 
-_PACE = frozenset({"preset", "consumer_price", "paid_for", "drift_weight", "horizon", "drift"})
 TAKES: Mapping[str, frozenset[str]] = {
     "NF": frozenset({"open_first"}),
     "NFD": frozenset({"open_first"}),
     "BFD": frozenset({"quantised"}),
     "HFD": frozenset({"quantised"}),
     "MMR": frozenset({"fill_ratio", "drain_limit"}),
-    "PACE": _PACE,
-    "EXACT": _PACE | {"time_limit_s"},
-}  # the others take none; EXACT weighs nothing, but may stand where PACE stood with its options
+    "PACE": frozenset({"preset", "consumer_price", "paid_for", "drift_weight", "horizon", "drift"}),
+    "EXACT": frozenset({"paid_for", "time_limit_s"}),
+}  # the others take none; EXACT knows no price: any consumer beyond those paid for is worth more than all moves
+KNOWS_PAID_FOR = frozenset(name for name, takes in TAKES.items() if "paid_for" in takes)  # for them a bound is so many paid for
 
 PRESETS: Mapping[str, Mapping[str, float]] = {
     "lean": {"consumer_price": 100.0, "drift_weight": 0.0, "horizon": 1.0},

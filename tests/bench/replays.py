@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autoscaler.evaluation.metrics import mean_r_score
 from autoscaler.evaluation.simulator import Contender, trace
 from autoscaler.evaluation.workloads import PUBLISHED_CAPACITY, bounded_walk
-from autoscaler.packing import Given, assign_arrays
+from autoscaler.packing import TAKES, Given, assign_arrays
 from autoscaler.packing.drift import DriftEstimator
 from tests.bench.naive import drain_hottest
 
@@ -38,7 +38,7 @@ def step(contender: Contender, rates: Floats, before: Labels, drift: DriftEstima
     if contender.algorithm == NAIVE.algorithm:
         return drain_hottest(rates, CAPACITY, before) if before[0] >= 0 else assign_arrays(rates, CAPACITY, before, "BFD")
     options = Given(**contender.options)
-    if contender.algorithm in {"PACE", "EXACT"}:
+    if "drift" in TAKES.get(contender.algorithm, ()):
         options["drift"] = drift
     return assign_arrays(rates, CAPACITY, before, contender.algorithm, **options)
 

@@ -208,10 +208,11 @@ def test_managed_group(why: str) -> None:
     assert decision.consumers == len(decision.requested)
 
 
-@pytest.mark.parametrize("algorithm", ["MWF", "BFD", "MMR", "HFD", "PACE"])
+@pytest.mark.parametrize("algorithm", ["MWF", "BFD", "MMR", "HFD", "PACE", "EXACT"])
 def test_overload_never_takes_consumers_away_though_fewer_would_do(algorithm: str) -> None:
     group = state(owned([0, 1], [2], [3], [4]))
-    decision = answer(rates(50, 40, 20, 1, 1), group, policy(algorithm=algorithm))
+    mode = "advise" if algorithm == "EXACT" else "act"
+    decision = answer(rates(50, 40, 20, 1, 1), group, policy(algorithm=algorithm, mode=mode))
     assert (decision.reason, decision.recommended) == (Reason.RATE_ABOVE_CAPACITY, 2)
     assert sorted(set(decision.target.values())) == [0, 1, 2, 3], "who is paid for works"
 

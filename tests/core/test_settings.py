@@ -161,8 +161,10 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"topics": ["t", "t"]}, "names a topic twice"),
         ({"topics": []}, "topics"),
         ({"algorithm": "KMEANS"}, "'PACE' or 'EXACT', not 'KMEANS'"),
-        ({"algorithm": "MWF", "preset": "lean"}, "preset is for algorithm PACE or EXACT: MWF knows no price of a consumer"),
-        ({"algorithm": "HFD", "consumer_price": 2}, "consumer_price is for algorithm PACE or EXACT: HFD knows no price"),
+        ({"algorithm": "MWF", "preset": "lean"}, "preset is for algorithm PACE: MWF knows no price of a consumer"),
+        ({"algorithm": "HFD", "consumer_price": 2}, "consumer_price is for algorithm PACE: HFD knows no price of a consumer"),
+        ({"algorithm": "EXACT", "preset": "lean"}, "preset is for algorithm PACE: EXACT knows no price of a consumer"),
+        ({"algorithm": "EXACT", "consumer_price": 2}, "consumer_price is for algorithm PACE: EXACT knows no price"),
         ({"algorithm": "EXACT", "mode": "act"}, "algorithm EXACT is for mode advise"),
         ({"preset": "cheap"}, "'balanced' or 'quiet', not 'cheap'"),
         ({"consumer_price": -1}, "consumer_price"),
@@ -286,7 +288,7 @@ def test_what_places_is_named_with_what_it_weighs(changes: dict[str, object], sh
 @pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'exact' is not installed")
 def test_the_exact_solver_may_advise(tmp_path: Path) -> None:
     group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT"}
-    assert load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]})).groups[0].planner == "EXACT balanced"
+    assert load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]})).groups[0].planner == "EXACT"
 
 
 def test_a_solver_that_is_not_installed_is_named_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,12 @@ pytestmark = pytest.mark.timeout(600)  # the first one compiles PACE and more wh
 ROUNDING = 1e-9
 
 
-def planned(rates: Sequence[float], home: Sequence[int], capacity: float = 1.0, seconds: float = 4.0) -> Planned:
+def planned(
+    rates: Sequence[float], home: Sequence[int], capacity: float = 1.0, seconds: float = 4.0, paid_for: int = 0
+) -> Planned:
     cost = np.array(rates, np.float64) / capacity
-    return exact(np.minimum(cost, 1.0), cost, np.array(home, np.int64), Options(time_limit_s=seconds))
+    options = Options(time_limit_s=seconds, paid_for=paid_for)
+    return exact(np.minimum(cost, 1.0), cost, np.array(home, np.int64), options)
 
 
 def scored(rates: Sequence[float], home: Sequence[int], labels: Sequence[int]) -> tuple[int, float]:
@@ -85,6 +88,24 @@ def test_fewest_consumers_then_least_moved(
 ) -> None:
     plan = planned(rates, home, 10)
     assert scored(rates, home, plan.labels.tolist()) == (consumers, moved), why
+    assert plan.proven
+
+
+@pytest.mark.parametrize(
+    ("rates", "home", "paid_for", "score", "why"),
+    [
+        ((3, 3, 3, 1), (0, 1, 2, 2), 2, (2, 3), "one consumer would do, but only the third of them costs anything"),
+        ((3, 3, 3, 1), (0, 1, 2, 2), 3, (3, 0), "nothing is saved by emptying one"),
+        ((3, 3, 3, 1), (0, 1, 2, 2), 9, (3, 0), "nor by more than there are partitions"),
+        ((6, 5, 5, 4), (0, 0, 1, 1), 3, (3, 5), "a third one that runs already takes what is too much"),
+        ((6, 6, 6), (0, 0, 0), 2, (3, 12), "what is needed beyond those paid for is taken"),
+    ],
+)
+def test_consumers_that_are_paid_for_cost_nothing(
+    rates: tuple[float, ...], home: tuple[int, ...], paid_for: int, score: tuple[int, float], why: str
+) -> None:
+    plan = planned(rates, home, 10, paid_for=paid_for)
+    assert scored(rates, home, plan.labels.tolist()) == score, why
     assert plan.proven
 
 

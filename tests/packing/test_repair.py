@@ -103,6 +103,22 @@ def test_counts_that_no_capacity_gives_come_from_splitting(
     assert sorted(consumer_loads(loads, fitted.plan.owner).values()) == pytest.approx(carried), why
 
 
+@pytest.mark.parametrize(
+    ("loads", "bounds", "carried", "wanted", "why"),
+    [
+        (rates(6, 4, 4, 3, 3), (1, 2), [10, 10], 2, "two do, though best-fit decreasing takes three"),
+        (rates(6, 4, 4, 3, 3), (1, 1), [20], 2, "one carries twice as much"),
+        (rates(2, 2, 2, 2), (2, 9), [4, 4], 1, "two are asked for"),
+    ],
+)
+def test_the_exact_one_is_asked_itself_and_the_label_says_so(
+    loads: Loads, bounds: tuple[int, int], carried: list[float], wanted: int, why: str
+) -> None:
+    fitted = fit_count(loads, 10, {}, "EXACT", at_least=bounds[0], at_most=bounds[1], time_limit_s=1)
+    assert sorted(consumer_loads(loads, fitted.plan.owner).values()) == carried, why
+    assert (fitted.wanted, fitted.plan.algorithm) == (wanted, "EXACT")
+
+
 @pytest.mark.parametrize(("at_least", "at_most"), [(1, 0), (3, 2)])
 def test_bounds_that_leave_no_count_are_refused(at_least: int, at_most: int) -> None:
     with pytest.raises(ValueError, match=r"leave no number"):
