@@ -39,6 +39,7 @@ class Made:
     topic: str
     began: float
     moved: tuple[int, ...] = (0, 1)
+    paused: int = 0
     lines: dict[str, list[Line]] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     cycles: list[dict[str, Any]] = field(default_factory=list)  # lines of the cycle log
@@ -113,7 +114,7 @@ class Made:
         facts = {"bootstrap": self.bootstrap, "topic": self.topic, "group": "g", "window_s": 5, "usable_bytes_per_s": 1000,
                  "load_from_s": self.began,
                  "load_to_s": self.began + SECONDS, "logs": "processed", "tables": "tables",
-                 "produced": "produced.jsonl", "cycles": "cycles.jsonl", "flush_s": 5}  # fmt: skip
+                 "produced": "produced.jsonl", "cycles": "cycles.jsonl", "flush_s": 5, "paused": self.paused}  # fmt: skip
         (directory / "run.json").write_text(json.dumps(facts))
         (directory / "produced.jsonl").write_text('{"t": 1}\n' + json.dumps({"partitions": self.acknowledged}) + "\n")
         return directory
@@ -174,7 +175,7 @@ def test_a_run_that_went_well_is_green_and_its_numbers_are_right(made: Made, tmp
     assert {n: f.evidence for n, f in found.items() if f.ok is False} == {}
     assert found["every record processed"].numbers == {"produced": total, "lost": 0, "gone": 0}
     assert found["processed twice"].numbers == {"twice": 0}
-    assert found["one worker at a time"].numbers == {"tenures": PARTITIONS + 4, "overlaps": 0}
+    assert found["one worker at a time"].numbers == {"tenures": PARTITIONS + 4, "overlaps": 0, "late_records": 0}
     assert found["scale-up"].numbers == {"scale_ups": 1}
     assert found["scale-down"].numbers == {"scale_downs": 1}
     assert found["move of a hot partition"].numbers == {"hot_moves": 1}
@@ -197,6 +198,20 @@ def test_consumers_used_are_held_against_the_fewest_of_each_second(made: Made, t
         "exact_s": counted,
         "seconds": counted,
     }
+
+
+@pytest.mark.parametrize(("paused", "late", "ok"), [(0, 1, False), (1, 1, True), (1, 2, False), (2, 2, False)])
+def test_who_is_paused_beyond_the_lease_may_finish_the_record_in_work_and_no_other(
+    made: Made, tmp_path: Path, paused: int, late: int, *, ok: bool
+) -> None:
+    of_b = made.of(B, 1, 2)
+    for offset, line in enumerate(of_b[:late]):
+        made.lines[A].append([*line[:3], 1, of_b[late + 2 + offset][4], line[5]])
+    made.lines[A].sort(key=lambda x: x[4])
+    made.paused = paused
+    found = findings(made.write(tmp_path / "run"))
+    assert found["one worker at a time"].ok is ok
+    assert all(f.ok is not False for rule, f in found.items() if rule != "one worker at a time")
 
 
 def _lose(run: Made) -> None:

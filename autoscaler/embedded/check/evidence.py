@@ -26,6 +26,7 @@ class Tenure:
 
     Attributes:
         descents: How often an offset was not above the one before it.
+        before_last_ns: When all but its last record had been processed; 0 where it has one.
     """
 
     worker: str
@@ -37,6 +38,7 @@ class Tenure:
     last_offset: int
     records: int = 1
     descents: int = 0
+    before_last_ns: int = 0
 
     def extend(self, offset: int, at_ns: int) -> None:
         """Add the next record of the worker's log."""
@@ -44,6 +46,7 @@ class Tenure:
         self.descents += offset <= self.last_offset
         self.last_offset = offset
         self.first_ns = min(self.first_ns, at_ns)
+        self.before_last_ns = max(self.before_last_ns, min(self.last_ns, at_ns))
         self.last_ns = max(self.last_ns, at_ns)
 
 

@@ -17,6 +17,7 @@ class Run:
         usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
         cycles: The job's line per cycle.
         flush_s: Rows of cycles that did nothing may wait that long; a kill loses them.
+        paused: How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late.
         load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
     """
 
@@ -32,6 +33,7 @@ class Run:
     cycles: Path
     produced: Path
     flush_s: float
+    paused: int = 0
 
     @classmethod
     def load(cls, directory: Path, bootstrap: str | None = None) -> "Run":
@@ -56,6 +58,7 @@ class Run:
                 cycles=directory / str(data["cycles"]),
                 produced=directory / str(data["produced"]),
                 flush_s=float(data["flush_s"]),
+                paused=int(data.get("paused", 0)),
             )
         except OSError as e:
             msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"

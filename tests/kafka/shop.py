@@ -1,0 +1,165 @@
+"""A shop for tests of the whole job: real brokers, the job as a user starts it, its consumers, and loads that come and go."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.embedded.broker import Cluster
+from autoscaler.embedded.check.__main__ import check
+from autoscaler.embedded.check.finding import Finding
+from autoscaler.embedded.check.run import Run
+from autoscaler.settings import load
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPIC, GROUP, CAPACITY, PARTITIONS = "orders", "shop", 300_000.0, 8
+MUST_HOLD = {
+    "acknowledged is in the topic", "every record processed", "only records of the topic", "order per partition",
+    "one worker at a time", "handovers match the logs", "steps match the logs", "decisions have their rows",
+    "cycles have their rows",
+}  # fmt: skip
+
+
+@dataclass
+class Shop:
+    """A job, its consumers and its load on a broker."""
+
+    broker: Cluster
+    directory: Path
+    lease_s: float | None = None
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.directory / "processed").mkdir()
+        self.config = self.directory / "config.yaml"
+        environment = {"CONSUMER_LOG_DIR": str(self.directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}
+        group = {
+            "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY, "max_consumers": 8,
+            "cooldown_s": 2, "shrink_stabilisation_s": 10, "shrink_cooldown_s": 10,
+            "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")], "environment": environment},
+        }  # fmt: skip
+        self.config.write_text(
+            yaml.safe_dump(
+                {
+                    "cluster": {"connection": {"bootstrap.servers": self.broker.bootstrap}},
+                    "state_dir": str(self.directory / "state"),
+                    "measure": {"window_s": 5},
+                    **({"handover": {"lease_s": self.lease_s}} if self.lease_s else {}),
+                    "groups": [group],
+                }
+            )
+        )
+
+    def spawn(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        with (self.directory / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
+        self.children.append(child)
+        return child
+
+    def start_job(self) -> subprocess.Popen[bytes]:
+        return self.spawn("job", str(ROOT / "spark-submit.sh"), "--config", str(self.config))
+
+    def produce(self, name: str, bytes_per_s: float) -> subprocess.Popen[bytes]:
+        return self.produce_moments(name, [{"at_s": 0, "bytes_per_s": [bytes_per_s / PARTITIONS] * PARTITIONS}], 600)
+
+    def produce_moments(self, name: str, moments: list[dict[str, object]], duration_s: float) -> subprocess.Popen[bytes]:
+        scenario = self.directory / f"{name}.json"
+        scenario.write_text(json.dumps({"moments": moments}))
+        (self.directory / name).mkdir()
+        return self.spawn(
+            f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", self.broker.bootstrap,
+            "--topic", TOPIC, "--scenario", str(scenario), "--duration", str(duration_s), "--log", str(self.directory / name),
+        )  # fmt: skip
+
+    def cycles(self, since: float = 0.0) -> list[dict[str, object]]:
+        file = self.directory / "state" / "logs" / "cycles.jsonl"
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
+        return [c for c in map(json.loads, lines) if c["t"] >= since]
+
+    def wait(self, what: str, condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+        limit = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > limit:
+                last = "\n".join(f"{c['reason']} {c['limited_by']} {c['detail']}" for c in self.cycles()[-5:])
+                pytest.fail(f"{what} did not happen in {timeout_s:.0f} s; the last cycles:\n{last}")
+            time.sleep(0.01)
+
+    def settles(self, what: str, since: float, timeout_s: float = 90.0) -> int:
+        """Wait until a cycle after ``since`` finds all well; return how many consumers there are."""
+        self.wait(what, lambda: any(c["reason"] == "WITHIN_TARGET" and c["known"] for c in self.cycles(since)), timeout_s)
+        return int(str(self.cycles(since)[-1]["consumers_now"]))
+
+    def workers(self) -> dict[int, psutil.Process]:
+        records = (self.directory / "state" / "workers" / GROUP).glob("*.json")
+        found = {}
+        for record in records:
+            said = json.loads(record.read_text())
+            with contextlib.suppress(psutil.Error, KeyError):
+                found[said["slot"]] = psutil.Process(said["pid"])
+        return found
+
+    def kill_job(self, supervisor: subprocess.Popen[bytes]) -> None:
+        """SIGKILL the JVM and the Python driver, everything but the supervisor."""
+        for child in psutil.Process(supervisor.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "java" in child.name() or "autoscale.py" in " ".join(child.cmdline()):
+                    child.kill()
+
+    def end_workers(self) -> None:
+        group = load(self.config).groups[0]
+        assert group.workers is not None
+        place = self.directory / "state" / "workers" / GROUP
+        pool = ProcessPool(group=GROUP, settings=group.workers, directory=place, environment={}, clock=SystemClock())
+        try:
+            pool.observe()
+            pool.stop_all(20)
+        finally:
+            pool.close()
+
+    def close(self) -> None:
+        for worker in self.workers().values():
+            with contextlib.suppress(psutil.Error):
+                worker.resume()
+        for child in self.children:
+            if child.poll() is None:
+                child.terminate()
+        for child in self.children:
+            try:
+                child.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+        self.end_workers()
+
+    def findings(self, loads: tuple[str, ...], began: float, ended: float) -> dict[str, Finding]:
+        """Let the independent check judge what happened; job, consumers and loads have ended."""
+        acknowledged = [0] * PARTITIONS
+        for name in loads:
+            said = json.loads((self.directory / name / "produced.jsonl").read_text().splitlines()[-1])["partitions"]
+            for partition, counts in said.items():
+                acknowledged[int(partition)] += counts[0]
+        produced = self.directory / "produced.jsonl"
+        produced.write_text(json.dumps({"partitions": {p: [n] for p, n in enumerate(acknowledged)}}) + "\n")
+        run = Run(
+            bootstrap=self.broker.bootstrap, topic=TOPIC, group=GROUP, window_s=5, usable_bytes_per_s=0.8 * CAPACITY,
+            load_from_s=began, load_to_s=ended, logs=self.directory / "processed", tables=self.directory / "state" / "tables",
+            cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced, flush_s=5,
+        )  # fmt: skip
+        return {f.rule: f for f in check(run)}
+
+
+def assert_all_holds(findings: dict[str, Finding]) -> None:
+    assert set(findings) >= MUST_HOLD
+    for rule in sorted(MUST_HOLD):
+        assert findings[rule].ok, f"{rule}: {findings[rule].measured} {findings[rule].evidence}"
