@@ -171,7 +171,8 @@ def greet(settings: Settings) -> None:
 def run(settings: Settings) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
     beside = ThreadPoolExecutor(2)  # while the JVM starts
-    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock())
+    exact = any(group.algorithm == "EXACT" for group in settings.groups)
+    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), exact=exact)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     spark = SparkSession.builder.appName("autoscaler").getOrCreate()
     greeting.result()

@@ -4,14 +4,20 @@ import numpy as np
 
 from autoscaler.packing.algorithms import assign_arrays
 from autoscaler.packing.decomposition import improve_parts
+from autoscaler.packing.exact import plan_exactly
 from autoscaler.packing.fixed_point import demand_of
 from autoscaler.packing.plan import Prices
+from autoscaler.packing.task import Task
+from autoscaler.packing.whole_units import whole_costs, whole_sizes
 
 
-def warm() -> None:
+def warm(*, exact: bool = False) -> None:
     """Plan small groups in every way that a control loop may ask for, so that nothing is compiled inside a cycle.
 
     Takes half a minute of one processor when nothing is cached, else about a second.
+
+    Args:
+        exact: EXACT will be asked too, which needs OR-Tools: that is loaded as well.
     """
     rates = np.array([70.0, 60.0, 45.0, 40.0, 30.0, 20.0, 10.0, 0.0, 130.0])
     crowded = np.array([0, 0, 0, 1, 1, 2, 2, 1, 3], np.int64)
@@ -23,3 +29,12 @@ def warm() -> None:
         assign_arrays(rates, 100.0, previous, "MWF")  # all twelve published ones are the same functions
     demand = demand_of(np.minimum(rates / 100.0, 1.0), rates / 100.0, crowded)
     improve_parts(demand.share, demand.cost, demand.home, Prices(0.7, 0.0, 1.0, 0.05))
+    if exact:
+        _warm_exact()
+
+
+def _warm_exact() -> None:
+    """Let EXACT improve a placement by all that it has: there is one on a consumer less, and the first prices do not prove it."""
+    share, home = np.array([0.5, 0.8, 0.6, 0.2]), np.array([1, 1, 1, 0], np.int64)
+    task = Task([whole_sizes(share)], whole_costs(share), home, 2)
+    plan_exactly(task, np.array([3, 2, 1, 0], np.int64), 3, 1.0)

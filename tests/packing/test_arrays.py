@@ -129,7 +129,7 @@ import numba.core.dispatcher as dispatcher, numpy as np
 from autoscaler.packing.warm import warm
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
 from autoscaler.packing.published import PUBLISHED
-warm()
+warm(exact=True)
 def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled late")
 dispatcher.Dispatcher.compile = refuse
 rates = np.random.default_rng(0).random(700) * 40
@@ -138,6 +138,10 @@ for algorithm in (*PUBLISHED, "MMR", "HFD", "PACE"):
     plan = assign_arrays(rates, 100.0, np.full(700, -1), algorithm)
     held = dict(enumerate(plan.tolist()))
     assign(dict(enumerate((rates + 1).tolist())), 100.0, held, algorithm)
+for fewer in (rates[:9], rates[:60]):
+    held = assign_arrays(fewer, 100.0, np.full(len(fewer), -1), "WFD")  # not the fewest, and not the least moved
+    for other in (fewer, fewer + 20, fewer[::-1]):
+        assign_arrays(other, 100.0, held, "EXACT", time_limit_s=1.0)
 print("done")
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
