@@ -20,7 +20,12 @@ log = logging.getLogger(__name__)
 
 
 def prepare(clock: Clock, *, exact: bool = False) -> str:
-    """Load or compile everything that a decision calls, and return what that took, in words; ``exact``: a group asks for EXACT."""
+    """Load or compile everything that a decision calls, and return what that took, in words.
+
+    Args:
+        clock: Says how long it took.
+        exact: Some group asks for EXACT.
+    """
     began = clock.monotonic()
     with event.install_recorder("numba:compile") as recorder:
         warm(exact=exact)
