@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
-from autoscaler.model import Decision, GroupMembers, GroupState, LoadSnapshot, MovePartition, Observation, Reason, TopicPartition
+from autoscaler.model import (
+    Decision,
+    GroupMembers,
+    GroupState,
+    LoadSnapshot,
+    MovePartition,
+    Observation,
+    ParkPartition,
+    Reason,
+    TopicPartition,
+)
 from autoscaler.ports import (
     ActionOutcome,
     AuditLog,
@@ -169,7 +179,12 @@ class GroupController:
             outcomes.append(self._outcome(decision, None, "planned", None, phase="intent"))
             try:
                 with stages("publish_s"):
-                    intent = PlanIntent(target=decision.target, requested=decision.requested, summary=self.summarise(decision))
+                    intent = PlanIntent(
+                        target=decision.target,
+                        requested=decision.requested,
+                        summary=self.summarise(decision),
+                        parked=frozenset(decision.parked),
+                    )
                     epoch = self._publisher.publish(intent)
             except TransientError as e:
                 log.warning("group %s: the plan was not published: %s", self.policy.group, e)
@@ -237,7 +252,7 @@ def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Deci
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:
-    moves = any(isinstance(a, MovePartition) for a in decision.actions)
+    moves = any(isinstance(a, MovePartition | ParkPartition) for a in decision.actions)
     return moves or decision.requested != (state.requested or frozenset())
 
 

@@ -151,6 +151,20 @@ class HandoverDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """Why nobody gets a partition: owners in a row that it was lost by at one committed offset.
+
+    Attributes:
+        offset: The committed one; -1: nothing was ever committed.
+        planned: The latest plan parks it already.
+    """
+
+    owners: int
+    offset: int
+    planned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
     """What the control log and the heartbeats say about a managed group.
 
@@ -162,6 +176,7 @@ class GroupState:
         requested: Slots that the latest plan asks to run; ``None`` without a plan.
         plan_at: When the latest plan was published; ``None`` without a plan.
         completed: Handovers finished since the previous observation.
+        parked: Partitions that nobody gets until an operator releases them.
     """
 
     epoch: int
@@ -172,6 +187,7 @@ class GroupState:
     requested: frozenset[int] | None
     plan_at: float | None
     completed: tuple[HandoverDone, ...] = ()
+    parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +256,16 @@ class RemoveWorkers:
     slots: tuple[int, ...]
 
 
-Action = AddWorkers | MovePartition | RemoveWorkers  # ordered add, move, remove
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkPartition:
+    """Hand a partition to nobody until an operator releases it: so many owners in a row were lost at this offset."""
+
+    partition: TopicPartition
+    owners: int
+    offset: int
+
+
+Action = ParkPartition | AddWorkers | MovePartition | RemoveWorkers  # ordered park, add, move, remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +274,7 @@ class Decision:
 
     Attributes:
         decision_id: Unique; ``{group}/{sample_ts in ms}``.
-        actions: Ordered add, move, remove; empty when nothing is to be done.
+        actions: Ordered park, add, move, remove; empty when nothing is to be done.
         target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
         requested: Slots that should run from now on.
         consumers_now: Live consumers before acting; ``None``: who is there has not been read.
@@ -259,6 +284,7 @@ class Decision:
         recommended: Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest.
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
         oversized: Partitions above one consumer's usable capacity.
+        parked: Partitions that nobody gets until an operator releases them; they count for nothing else here but the lag.
         detail: One sentence for a human at 3 a.m., with the numbers behind the reason.
     """
 
@@ -287,3 +313,4 @@ class Decision:
     epoch: int
     detail: str
     hot: tuple[TopicPartition, ...] = field(default=())
+    parked: tuple[TopicPartition, ...] = field(default=())

@@ -54,6 +54,7 @@ class PlanIntent:
     target: Mapping[TopicPartition, int]
     requested: frozenset[int]
     summary: str  # the decision as JSON text; the audit is completed from it after a crash
+    parked: frozenset[TopicPartition] = frozenset()  # handed to nobody until an operator releases them
 
 
 class PlanPublisher(Protocol):

@@ -111,6 +111,7 @@ class Handover(BaseModel):
 
     lease_s: Annotated[float, Field(ge=1)] = 30.0
     replication_factor: Annotated[int, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
+    park_after: Annotated[int, Field(ge=1)] | None = 3  # None: never
 
 
 class Audit(BaseModel):

@@ -111,6 +111,7 @@ class Job:
                 replication_factor=self.settings.handover.replication_factor,
                 slot_of=pool.slot_of,
                 clock=self.clock,
+                park_after=self.settings.handover.park_after,
             )
         except BaseException:
             pool.close()

@@ -5,10 +5,11 @@ Between ``handover.controller_state`` (incarnations, topic ids) and the decision
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from autoscaler.handover.controller_state import Beat, ControllerState, Moved
-from autoscaler.handover.records import LATENCY_BOUNDS_S, Incarnation, Phase, Tp
-from autoscaler.model import GroupState, HandoverDone, TopicPartition, WorkerPhase, WorkerView
+from autoscaler.handover.records import LATENCY_BOUNDS_S, Incarnation, Loss, Phase, Tp
+from autoscaler.model import GroupState, HandoverDone, Parked, TopicPartition, WorkerPhase, WorkerView
 
 SlotOf = Callable[[str], int | None]
 _LATENCY_SPAN_S = 10.0
@@ -63,10 +64,24 @@ class Latencies:
             del self._seen[worker]
 
 
-def view(
-    state: ControllerState, slot_of: SlotOf, latencies: Latencies, completed: tuple[Moved, ...], names: Mapping[str, str]
+def view(  # noqa: PLR0917  (what a group's state is made of)
+    state: ControllerState,
+    slot_of: SlotOf,
+    latencies: Latencies,
+    completed: tuple[Moved, ...],
+    names: Mapping[str, str],
+    poison: Mapping[Tp, Loss] = MappingProxyType({}),
 ) -> GroupState:
-    """Return the group's state; ``names`` names the topics that exist now by id: what lay in a topic made anew is left out."""
+    """Return the group's state.
+
+    Args:
+        state: What the logs say.
+        slot_of: Slot that a worker of a name fills.
+        latencies: Of the workers.
+        completed: Partitions that have arrived since the last look.
+        names: Topics that exist now by id: what lay in a topic made anew is left out.
+        poison: Partitions that the next plan is to park.
+    """
     alive = {w: b for w, b in state.beats.items() if w not in state.over}
     filling = _newest([b for b in alive.values() if b.heartbeat.phase is not Phase.ACTIVE], slot_of)
     active = active_by_slot(state, slot_of)
@@ -86,7 +101,19 @@ def view(
         requested=frozenset(plan.requested) if plan else None,
         plan_at=plan.at if plan else None,
         completed=tuple(_done(m) for m in completed),
+        parked=_parked(state, names, poison),
     )
+
+
+def _parked(state: ControllerState, names: Mapping[str, str], poison: Mapping[Tp, Loss]) -> dict[TopicPartition, Parked]:
+    losses = state.plan.losses if state.plan else {}
+    old = {tp: losses[tp] for tp in state.parked() if tp in losses}
+    every = {tp: (x, True) for tp, x in old.items()} | {tp: (x, False) for tp, x in poison.items() if tp not in old}
+    return {
+        _name(tp, names): Parked(owners=x.owners, offset=x.offset, planned=planned)
+        for tp, (x, planned) in sorted(every.items())
+        if tp.topic_id in names
+    }
 
 
 def _name(tp: Tp, names: Mapping[str, str]) -> TopicPartition:

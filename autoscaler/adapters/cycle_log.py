@@ -17,6 +17,7 @@ from autoscaler.model import (
     LoadSnapshot,
     MovePartition,
     Observation,
+    ParkPartition,
     PartitionLoad,
     RemoveWorkers,
     TopicPartition,
@@ -117,6 +118,7 @@ def cycle_record(
         "capacity_bytes_per_s": decision.capacity_bytes_per_s,
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
+        "parked": [str(p) for p in decision.parked],
         "r_score": decision.r_score,
         "actions": list(described(decision.actions)),
         "workers": _workers(observation, loads),
@@ -129,6 +131,8 @@ def described(actions: Iterable[Action]) -> Iterable[str]:
     """Yield each action in a few words: ``add 2``, ``move topic-3 0->2``, ``remove 1``."""
     for action in actions:
         match action:
+            case ParkPartition(partition=p, owners=owners, offset=offset):
+                yield f"park {p} at {offset} after {owners} owners"
             case AddWorkers(slots=slots):
                 yield from (f"add {s}" for s in slots)
             case MovePartition(partition=p, source=source, target=target):

@@ -8,7 +8,7 @@ written as ranges per topic and slot, so that thousands of them stay far below a
 import json
 from collections.abc import Iterable, Mapping
 
-from autoscaler.model import Action, AddWorkers, Decision, MovePartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model import Action, AddWorkers, Decision, MovePartition, ParkPartition, Reason, RemoveWorkers, TopicPartition
 
 VERSION = 1
 _PLAIN = (
@@ -34,6 +34,7 @@ def summarise(decision: Decision) -> str:
     data["actions"] = _steps(decision.actions)
     data["oversized"] = [[p.topic, p.partition] for p in decision.oversized]
     data["hot"] = [[p.topic, p.partition] for p in decision.hot]
+    data["parked"] = [[p.topic, p.partition] for p in decision.parked]
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -56,6 +57,7 @@ def restore(summary: str) -> Decision:
             actions=tuple(_actions(data["actions"])),
             oversized=tuple(TopicPartition(topic=t, partition=n) for t, n in data["oversized"]),
             hot=tuple(TopicPartition(topic=t, partition=n) for t, n in data["hot"]),
+            parked=tuple(TopicPartition(topic=t, partition=n) for t, n in data.get("parked", ())),
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:
         raise ValueError(f"not a decision's summary ({type(e).__name__}: {e}): {summary[:80]!r}") from e
@@ -95,6 +97,8 @@ def _steps(actions: Iterable[Action]) -> list[list[object]]:
     run: list[int] = []
     for action in actions:
         match action:
+            case ParkPartition(partition=p, owners=owners, offset=offset):
+                steps.append(["park", p.topic, p.partition, owners, offset])
             case AddWorkers(slots=slots):
                 steps.append(["add", *slots])
             case RemoveWorkers(slots=slots):
@@ -113,6 +117,8 @@ def _steps(actions: Iterable[Action]) -> list[list[object]]:
 def _actions(steps: Iterable[list[object]]) -> Iterable[Action]:
     for step in steps:
         match step:
+            case ["park", str() as topic, int() as number, int() as owners, int() as offset]:
+                yield ParkPartition(partition=TopicPartition(topic=topic, partition=number), owners=owners, offset=offset)
             case ["add", *slots]:
                 yield AddWorkers(slots=tuple(int(str(s)) for s in slots))
             case ["remove", *slots]:

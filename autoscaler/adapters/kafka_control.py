@@ -36,12 +36,14 @@ from autoscaler.handover.codec import encode, encode_key, partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Plan, Tick, Tp
+from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Loss, Plan, Tick, Tp
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
 
 _TRANSACTION_TIMEOUT_S = 5.0  # an open transaction hides everything behind it
 _CALL_S = 5.0
+_LOOK_S = 2.0
 _TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
@@ -61,13 +63,14 @@ class KafkaControl:
         replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
         slot_of: Slot that a worker of a name fills.
         clock: Time.
+        park_after: Owners in a row that may be lost at one committed offset before a partition is parked; ``None``: any number.
 
     Raises:
         SettingsError: A topic does not exist or is configured wrongly, or a permission is missing; says what to do.
         TransientError: The cluster does not answer.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what one group is)
         self,
         *,
         connection: Connection,
@@ -78,7 +81,9 @@ class KafkaControl:
         replication_factor: int | None,
         slot_of: Callable[[str], int | None],
         clock: Clock,
+        park_after: int | None = 3,
     ) -> None:
+        self._park_after = park_after
         self._connection, self._group, self._topics, self._reset_policy = dict(connection), group, topics, reset_policy
         self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
         self._tick_s = min(_TICK_MAX_S, lease_s / 10)
@@ -89,6 +94,7 @@ class KafkaControl:
         self._state = ControllerState(group, "", lease_s)
         self._latencies = Latencies()
         self._ended: frozenset[str] = frozenset()
+        self._losses: dict[Tp, Loss] = {}  # that the latest plan does not count yet
         self._committed: set[Tp] = set()  # partitions known to have a committed offset
         self._control = self._beats = ""  # ids of the two topics
         self._partition = 0
@@ -112,9 +118,12 @@ class KafkaControl:
         """
         log = self._catch_up()
         self._expire(log)
+        self._count_losses(self._names(log))
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
-        return view(self._state, self._slot_of, self._latencies, completed, self._names(log))
+        parked = poisonous(self._losses, self._park_after)
+        poison = {tp: x for tp, x in self._losses.items() if tp in parked}
+        return view(self._state, self._slot_of, self._latencies, completed, self._names(log), poison)
 
     def publish(self, intent: PlanIntent) -> int:
         """Publish a plan in the fenced transaction and return its epoch number.
@@ -169,6 +178,7 @@ class KafkaControl:
             raise SettingsError((f"topics {CONTROL_TOPIC} and {HEARTBEAT_TOPIC} must have equally many partitions",))
         self._state = ControllerState(self._group, self._control, self._lease_s)
         self._state.ended(self._ended)
+        self._losses.clear()
         self._committed.clear()
         self._foreign.clear()
         self._barrier, self._unsure = 0, False
@@ -295,6 +305,29 @@ class KafkaControl:
             self._commit(records)
             self._read_own_commit(log)
 
+    # --- poison ---
+
+    def _lost(self, tp: Tp) -> bool:
+        return tp in self._state.lost() or tp in self._state.parked()
+
+    def _count_losses(self, names: Mapping[str, str]) -> None:
+        """Count owners that were lost since the latest plan (rule 9); where offsets cannot be read, nothing is counted.
+
+        Nobody's partitions wait for it: a new owner would have to read the same offsets.
+        """
+        lost = self._state.lost()
+        self._losses = {tp: x for tp, x in self._losses.items() if tp in lost and lost[tp].epoch == x.epoch}
+        unread = sorted(tp for tp in uncounted(self._state) - frozenset(self._losses) if tp.topic_id in names)
+        if self._park_after is None or not unread:
+            return
+        try:
+            committed = self._committed_of(unread, names, timeout_s=_LOOK_S)
+            ends = self._ends(unread, names, LATEST)
+        except TransientError as e:
+            client_log.warning("group %s: who was lost at which offset is not known: %s", self._group, e)
+            return
+        self._losses |= counted(self._state, {tp: Reached(committed=committed.get(tp, -1), end=ends[tp]) for tp in unread})
+
     def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records in one transaction and remember what must be read before the next decision.
 
@@ -375,6 +408,8 @@ class KafkaControl:
             requested=tuple(sorted(intent.requested)),
             summary=intent.summary,
             at=self._clock.now(),
+            losses=self._losses,
+            parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and self._lost(tp)),
         )
 
     def _starts(self, partitions: frozenset[Tp], names: Mapping[str, str]) -> dict[Tp, int]:
@@ -382,27 +417,32 @@ class KafkaControl:
         asked = sorted(partitions - self._committed)
         if not asked:
             return {}
-        self._committed |= retried(partial(self._committed_of, asked, names), for_s=_CALL_S)
+        self._committed |= retried(partial(self._committed_of, asked, names), for_s=_CALL_S).keys()
         plan = self._state.plan
         new = [tp for tp in asked if tp not in self._committed and (plan is None or tp not in plan.starts)]
         carried = {tp: plan.starts[tp] for tp in asked if plan is not None and tp in plan.starts and tp not in self._committed}
         return carried | retried(partial(self._resolve_starts, new, names, plan), for_s=_CALL_S)
 
-    def _committed_of(self, tps: Sequence[Tp], names: Mapping[str, str]) -> set[Tp]:
+    def _committed_of(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float = _CALL_S) -> dict[Tp, int]:
+        """Return the committed offset of those that have one."""
         by_name = {(names[tp.topic_id], tp.partition): tp for tp in tps}
         if self._offsets is None:  # a consumer that never joins; the admin client's call crashes when the coordinator is loading
             self._offsets = client(Consumer, self._connection, {"group.id": self._group, "enable.auto.commit": False})
         with translated(f"read committed offsets of group {self._group}"):
-            found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=_CALL_S)
+            found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=timeout_s)
         if failed := [tp for tp in found if tp.error is not None]:
             raise TransientError(f"read committed offsets of group {self._group}: {failed[0].error.name()}")
-        return {by_name[tp.topic, tp.partition] for tp in found if tp.offset >= 0}
+        return {by_name[tp.topic, tp.partition]: int(tp.offset) for tp in found if tp.offset >= 0}
 
     def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
         latest = plan is None and self._reset_policy == "latest"
+        return self._ends(tps, names, LATEST if latest else EARLIEST)
+
+    def _ends(self, tps: Sequence[Tp], names: Mapping[str, str], spec: Any) -> dict[Tp, int]:
+        """Return the first or the next offset of partitions, as ``spec`` says."""
         wanted = {TopicPartition(names[tp.topic_id], tp.partition): tp for tp in tps}
         if not wanted:
             return {}
-        with translated(f"read the {'end' if latest else 'start'} of the topics of group {self._group}"):
-            futures = self._admin.list_offsets(dict.fromkeys(wanted, LATEST if latest else EARLIEST), request_timeout=_CALL_S)
+        with translated(f"read the {'end' if spec is LATEST else 'start'} of the topics of group {self._group}"):
+            futures = self._admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_CALL_S)
             return {wanted[tp]: int(future.result(_CALL_S + 1).offset) for tp, future in futures.items()}

@@ -4,7 +4,7 @@ The rules stand in one ordered table; the first that has something to say is the
 clock, randomness, logging or I/O, and the order of mappings does not matter.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
@@ -16,7 +16,7 @@ from autoscaler.core.planner import Planner
 from autoscaler.core.present import read_present
 from autoscaler.core.size import measure_size
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
-from autoscaler.model import Decision, Observation, Reason
+from autoscaler.model import Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import consumer_loads, r_score
 from autoscaler.policy import Policy
 
@@ -46,7 +46,8 @@ def hold(observation: Observation, policy: Policy, now: float, reason: Reason, d
 
 
 def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s)
+    parked = observation.state.parked if observation.state is not None else ()
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
@@ -104,6 +105,9 @@ def _is_nowhere(observation: Observation) -> bool:
 def _need_partitions(cycle: Cycle) -> Step | None:
     if cycle.load.partitions:
         return None
+    if parked := cycle.present.parked:
+        kept = frozenset(sorted(cycle.present.slots)[: cycle.floor])
+        return Step(reason=Reason.STUCK_PARTITION, detail="nothing else is left to consume", requested=kept, hot=_first(parked))
     why = cycle.observation.snapshot.error or "the measurement lists none yet"
     return Step(reason=Reason.NOT_READY, detail=f"topics {names(cycle.policy.topics)} have no known partitions: {why}")
 
@@ -146,7 +150,17 @@ def _removable(cycle: Cycle) -> frozenset[int]:
     return cycle.present.live - cycle.present.occupied
 
 
+def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(partitions)[:5])
+
+
 def _rest(cycle: Cycle) -> Step:
+    step = _settled(cycle)
+    parked = cycle.present.parked
+    return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(parked)) if parked else step
+
+
+def _settled(cycle: Cycle) -> Step:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     if size.oversized:
         first = size.oversized[0]
@@ -201,6 +215,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             requested=present.requested or frozenset(),
             wanted=wanted,
             removable=_removable(cycle),
+            parked=present.parked,
         )
     )
     advised = policy.mode == "advise"
@@ -228,8 +243,9 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         algorithm=policy.planner,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
-        detail="; ".join(filter(None, (step.detail, _advice(cycle) if advised else "", _absent(cycle)))),
+        detail="; ".join(filter(None, (step.detail, _advice(cycle) if advised else "", _parked(cycle), _absent(cycle)))),
         hot=step.hot,
+        parked=tuple(sorted(present.parked)),
     )
 
 
@@ -253,6 +269,18 @@ def _advice(cycle: Cycle) -> str:
     return (
         f"{now}; placed by load: {many(planned.consumers, 'consumer')} of {rate_text(cycle.policy.usable_bytes_per_s)}, "
         f"the hottest with {rate_text(after)}, {many(len(moved(present.owner, planned.owner)), 'partition')} moved"
+    )
+
+
+def _parked(cycle: Cycle) -> str:
+    """Say which partitions stand still, since what, and what ends it."""
+    parked = cycle.present.parked
+    if not parked:
+        return ""
+    first, why = min(parked.items())
+    return (
+        f"{many(len(parked), 'partition')} ({names(tuple(sorted(parked)))}) parked, {first} at offset {why.offset} "
+        f"after {why.owners} consumers in a row were lost there: see autoscaler release"
     )
 
 

@@ -1,8 +1,9 @@
 """*diff*: ordered steps from what is observed to what is wanted. Steps that are already taken do not come again."""
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
-from autoscaler.model import Action, AddWorkers, MovePartition, RemoveWorkers, TopicPartition
+from autoscaler.model import Action, AddWorkers, MovePartition, Parked, ParkPartition, RemoveWorkers, TopicPartition
 
 
 def steps(
@@ -12,8 +13,9 @@ def steps(
     requested: Collection[int],
     wanted: Collection[int],
     removable: Collection[int],
+    parked: Mapping[TopicPartition, Parked] = MappingProxyType({}),
 ) -> tuple[Action, ...]:
-    """Return add, then moves by partition, then remove.
+    """Return parkings by partition, add, then moves by partition, then remove.
 
     Args:
         owner: Observed owner of every partition that has a live one.
@@ -21,7 +23,11 @@ def steps(
         requested: Consumers asked for so far.
         wanted: Consumers that should run from now on.
         removable: Live consumers that hold nothing and are owed nothing.
+        parked: Partitions that nobody gets.
     """
+    parkings = tuple(
+        ParkPartition(partition=p, owners=x.owners, offset=x.offset) for p, x in sorted(parked.items()) if not x.planned
+    )
     added = tuple(sorted(set(wanted) - set(requested)))
     moves = tuple(
         MovePartition(partition=p, source=owner.get(p), target=target[p]) for p in sorted(target) if owner.get(p) != target[p]
@@ -29,4 +35,4 @@ def steps(
     removed = tuple(sorted(set(removable) - set(wanted) - set(target.values())))
     add: tuple[Action, ...] = (AddWorkers(slots=added),) if added else ()
     remove: tuple[Action, ...] = (RemoveWorkers(slots=removed),) if removed else ()
-    return (*add, *moves, *remove)
+    return (*parkings, *add, *moves, *remove)

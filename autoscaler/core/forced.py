@@ -58,7 +58,7 @@ def place_added(cycle: Cycle) -> Step | None:
     present, policy = cycle.present, cycle.policy
     if not present.unplaced or not cycle.load.rates:
         return None
-    what = f"{len(present.unplaced)} partitions ({names(present.unplaced)}) are new"
+    what = f"{len(present.unplaced)} partitions ({names(present.unplaced)}) are new or released again"
     if not present.receivers:
         return Step(
             reason=Reason.PARTITIONS_CHANGED,

@@ -1,7 +1,7 @@
 """*load*: from a snapshot to rates that can be packed, with what is not known kept apart. Unknown is not zero."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
@@ -22,7 +22,7 @@ class GroupLoad:
         stale: Partitions whose last good sample is older than the policy allows.
         oldest_s: Age of the oldest sample; 0 if all are fresh.
         total_bytes_per_s: Sum of the measured and carried rates, without the assumed ones.
-        lag_records: Sum; ``None`` if any is unknown.
+        lag_records: Sum, that of parked partitions included; ``None`` if any is unknown.
         lag_s: Of the partition that is furthest behind; ``None`` if no lag is known.
         furthest_behind: That partition.
         absent: Topics of the group of which not one partition is listed: their load is unknown, not zero.
@@ -47,9 +47,18 @@ class GroupLoad:
     error: str | None
 
 
-def read_load(snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: float) -> GroupLoad:
-    """Return the load of a snapshot. A rate that is no number, infinite or negative counts as not measured."""
-    by_partition = {x.partition: x for x in snapshot.loads}
+def read_load(
+    snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: float, parked: Container[TopicPartition] = ()
+) -> GroupLoad:
+    """Return the load of a snapshot. A rate that is no number, infinite or negative counts as not measured.
+
+    Args:
+        snapshot: What was measured.
+        topics: What the group consumes.
+        stale_after_s: Age from which a sample is too old to move partitions by.
+        parked: Partitions that nobody consumes: they are left out of everything but ``lag_records``.
+    """
+    by_partition = {x.partition: x for x in snapshot.loads if x.partition not in parked}
     partitions = tuple(sorted(by_partition))
     measured = {p: rate for p in partitions if (rate := _rate(by_partition[p])) is not None}
     total = math.fsum(measured.values())
@@ -57,7 +66,7 @@ def read_load(snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: fl
     lags = [(x.lag_s, p) for p, x in by_partition.items() if x.lag_s is not None]
     worst = max(lags, key=lambda x: (x[0], x[1])) if lags else (None, None)
     unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
-    listed = {p.topic for p in partitions}
+    listed = {x.partition.topic for x in snapshot.loads}
     return GroupLoad(
         absent=tuple(sorted(t for t in topics if t not in listed)),
         error=snapshot.error,

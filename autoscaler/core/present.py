@@ -1,9 +1,9 @@
 """Who is there and holds what, by consumer index: one view of managed and native groups, where every decision starts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from autoscaler.model import GroupMembers, GroupState, Observation, TopicPartition, WorkerPhase
+from autoscaler.model import GroupMembers, GroupState, Observation, Parked, TopicPartition, WorkerPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class Present:
         requested: Consumers asked for; ``None`` before the first plan.
         epoch: Of the latest plan; 0 without one.
         plan_at: When the latest plan was published; ``None`` without one.
+        parked: Partitions that nobody gets, listed or not.
     """
 
     owner: Mapping[TopicPartition, int]
@@ -33,6 +34,7 @@ class Present:
     requested: frozenset[int] | None
     epoch: int
     plan_at: float | None
+    parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
 
     @property
     def holders(self) -> frozenset[int]:
@@ -70,6 +72,7 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         requested=state.requested,
         epoch=state.epoch,
         plan_at=state.plan_at,
+        parked=state.parked,
     )
 
 

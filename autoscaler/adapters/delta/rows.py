@@ -22,6 +22,7 @@ from autoscaler.model import (
     HandoverDone,
     LoadSnapshot,
     MovePartition,
+    ParkPartition,
     PartitionLoad,
     TopicPartition,
 )
@@ -241,6 +242,8 @@ def _single(taken: Sequence[Action]) -> Iterable[tuple[str, TopicPartition | Non
     for action in taken:
         if isinstance(action, MovePartition):
             yield "move", action.partition, action.source, action.target
+        elif isinstance(action, ParkPartition):
+            yield "park", action.partition, None, None
         elif isinstance(action, AddWorkers):
             yield from (("add", None, None, slot) for slot in action.slots)
         else:
