@@ -368,6 +368,8 @@ def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
     if lost:
         effects.append(StopFetching(tps=tuple(lost)))
     dropped = sorted(tp for tp in state.kept if tp not in state.wanted)
+    if not (lost or dropped) and len(reading) == len(state.reading):
+        return state
     effects.extend(_released(state, tp, -1) for tp in dropped)
     return replace(
         state,
