@@ -1,4 +1,4 @@
-"""The command line: check a configuration, run the demo, watch a job, check a run, stop local workers.
+"""The command line: check a configuration, run the demo, watch a job, check a run, release what is parked, stop local workers.
 
 Composes what lies elsewhere and decides nothing. A subcommand imports what it needs when it runs, so that ``validate``
 answers without loading a client or Spark.
@@ -70,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     status = command("status", _status, "watch a running job: consumers, rates, lag, the last decision and its reason")
     status.add_argument("--group", help="group to watch, if the configuration has several")
     status.add_argument("--once", action="store_true", help="print what is now and end")
+    release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
+    release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
+    release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
+    release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
     workers = commands.add_parser("workers", help="local consumers of the configured groups").add_subparsers(required=True)
     stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
     stop.add_argument("--config", required=True, help="configuration file")
@@ -113,6 +117,19 @@ def _status(args: argparse.Namespace) -> int:
     if args.once:
         return 0 if once(file, group) else EXIT_FAILED
     watch(file, group)
+    return 0
+
+
+def _release(args: argparse.Namespace) -> int:
+    from autoscaler.adapters.control_release import release  # noqa: PLC0415  no other command needs a client
+    from autoscaler.references import resolve_secrets  # noqa: PLC0415
+
+    settings = _load(args.config)
+    if args.group not in (names := [g.group for g in settings.groups]):
+        raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(names)}",))
+    connection = resolve_secrets(settings.cluster.connection)
+    for released in release(connection, args.group, topic=args.topic, partition=args.partition):
+        sys.stdout.write(f"{released}: released; the job hands it out in its next cycle\n")
     return 0
 
 

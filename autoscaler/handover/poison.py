@@ -27,12 +27,14 @@ def counted(state: ControllerState, reached: Mapping[Tp, Reached]) -> dict[Tp, L
         state: Who lost what.
         reached: Of the partitions lost; one that is missing could not be read and is not counted.
     """
-    before = state.plan.losses if state.plan else {}
+    before, starts = (state.plan.losses, state.plan.starts) if state.plan else ({}, {})
     out = {}
     for tp, grant in state.lost().items():
         known, at = before.get(tp), reached.get(tp)
-        if at is None or at.committed >= at.end or (known is not None and known.epoch == grant.epoch):
+        if at is None or (known is not None and known.epoch == grant.epoch):
             continue
+        if (at.committed if at.committed >= 0 else starts.get(tp, 0)) >= at.end:
+            continue  # there was nothing to process
         again = known is not None and known.offset == at.committed
         out[tp] = Loss(owners=known.owners + 1 if known and again else 1, offset=at.committed, epoch=grant.epoch)
     return out

@@ -63,6 +63,17 @@ def test_a_partition_without_anything_to_process_is_not_poison() -> None:
     assert plan_of(log).losses == {}
 
 
+@pytest.mark.parametrize(("start", "parks"), [({P0: 9}, False), ({P0: 8}, True), ({}, True)])
+def test_where_nothing_was_ever_committed_its_start_says_whether_there_is_something_to_process(
+    start: dict[Tp, int],
+    parks: bool,  # noqa: FBT001
+) -> None:
+    log = alive(A)
+    log.plan({P0: A}, starts=start)
+    log.expired(A)
+    assert (P0 in counted(log.state, behind(P0, committed=-1))) is parks
+
+
 def test_an_owner_is_counted_once_however_many_plans_find_it_gone() -> None:
     log = alive(E)
     lose(log, P0, A)

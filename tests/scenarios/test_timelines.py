@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model import AddWorkers, MovePartition, ParkPartition, Reason, RemoveWorkers, TopicPartition
 from autoscaler.policy import Policy
 from tests.builders import T0, policy, rates, tp
 from tests.scenarios.world import World, moves, reasons, scalings
@@ -262,3 +262,22 @@ def test_load_without_end_stops_at_one_consumer_per_partition(partitions: int) -
     assert max(d.consumers for d in decisions) == partitions
     assert decisions[-1].limited_by is Reason.AT_PARTITION_CEILING
     assert sorted(world.owner.values()) == list(range(partitions))
+
+
+def test_a_partition_that_kills_every_consumer_stands_still_and_the_others_go_on() -> None:
+    """Whoever takes partition 3 dies within a second; it is parked after three of them, and released at 60 s."""
+    light = dict.fromkeys(EVEN, 10.0)
+    world = World(policy=demo_policy(min_consumers=3), traffic=lambda _: light, deadly=lambda t: tp(3) if 20 <= t < 50 else None)
+    world.run(20)
+    shot = world.run(40)
+    parks = [a for d in shot for a in d.actions if isinstance(a, ParkPartition)]
+    assert parks == [ParkPartition(partition=tp(3), owners=3, offset=0)]
+    assert Reason.STUCK_PARTITION in reasons(shot)
+    parked_at = next(d.at for d in shot if d.parked)
+    after = [d for d in shot if d.at >= parked_at]
+    assert all(d.parked == (tp(3),) and "orders-3" in d.detail for d in after)
+    assert set(world.owner) == set(light) - {tp(3)}
+    world.release(tp(3))
+    world.run(5)
+    assert set(world.owner) == set(light)
+    assert world.decisions[-1].parked == ()

@@ -15,6 +15,8 @@ from autoscaler.model import (
     LoadSnapshot,
     MovePartition,
     Observation,
+    Parked,
+    ParkPartition,
     PartitionLoad,
     Reason,
     RemoveWorkers,
@@ -25,6 +27,7 @@ from autoscaler.model import (
 from autoscaler.policy import Policy
 from tests.builders import T0, load
 
+PARK_AFTER = 3
 Traffic = Callable[[float], Mapping[TopicPartition, float]]  # seconds since the start -> bytes/s
 
 
@@ -45,6 +48,7 @@ class World:
         start_s: From a request to a worker that is there. Slots in ``never`` do not start at all.
         away: Whether no broker answers.
         dark: Partitions whose broker does not answer.
+        deadly: Partition that kills whoever holds it, without its committed offset advancing.
         handover_s: From a plan to the new owner holding the partition.
     """
 
@@ -56,6 +60,7 @@ class World:
     away: Callable[[float], bool] = field(default=lambda _: False)
     dark: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
+    deadly: Callable[[float], TopicPartition | None] = field(default=lambda _: None)
     t: float = 0.0
     epoch: int = 0
     plan_at: float | None = None
@@ -64,6 +69,8 @@ class World:
     workers: dict[int, Process] = field(default_factory=dict)
     history: History = field(default_factory=History)
     decisions: list[Decision] = field(default_factory=list)
+    losses: dict[TopicPartition, int] = field(default_factory=dict)
+    parked: set[TopicPartition] = field(default_factory=set)
     _lives: int = 0
     _moving: dict[TopicPartition, float] = field(default_factory=dict)
     _seen: dict[TopicPartition, tuple[float, float]] = field(default_factory=dict)
@@ -90,6 +97,11 @@ class World:
     def kill(self, slot: int) -> None:
         """End a worker without a word; the platform starts another."""
         del self.workers[slot]
+
+    def release(self, partition: TopicPartition) -> None:
+        """Do as an operator does with a parked partition."""
+        self.parked.discard(partition)
+        self.losses.pop(partition, None)
 
     def restart_controller(self) -> None:
         """Forget everything that only the controller knew."""
@@ -144,6 +156,11 @@ class World:
             pending=frozenset(p for p, s in owner.items() if p not in self.workers[s].owned),
             requested=self.requested,
             plan_at=self.plan_at,
+            parked={
+                p: Parked(owners=n, offset=0, planned=p in self.parked)
+                for p, n in self.losses.items()
+                if p in self.parked or (n >= PARK_AFTER and p not in owner)
+            },
         )
 
     def _let_happen(self) -> None:
@@ -159,10 +176,17 @@ class World:
             elif not holding and p not in self.workers[slot].owned and self._moving.get(p, self.t) <= self.t:
                 self.workers[slot].owned.add(p)
                 self._moving.pop(p, None)
+        deadly = self.deadly(self.t)
+        for slot in [s for s, w in self.workers.items() if deadly in w.owned]:
+            del self.workers[slot]
+            if deadly is not None:
+                self.losses[deadly] = self.losses.get(deadly, 0) + 1
 
     def _carry_out(self, decision: Decision, now: float) -> None:
         changes = decision.requested != self.requested or dict(decision.target) != self.owner
-        if decision.actions and changes:
+        parks = {a.partition for a in decision.actions if isinstance(a, ParkPartition)}
+        self.parked |= parks
+        if decision.actions and (changes or parks):
             self.epoch, self.plan_at, self.requested = self.epoch + 1, now, decision.requested
             granted = {p: (s, self.workers[s].life) for p, s in decision.target.items() if s in self.live}
             for p, grant in granted.items():
@@ -178,7 +202,7 @@ class World:
 
     def _check(self, decision: Decision) -> None:
         kinds = [type(a).__name__ for a in decision.actions]
-        assert kinds == sorted(kinds, key=["AddWorkers", "MovePartition", "RemoveWorkers"].index), kinds
+        assert kinds == sorted(kinds, key=["ParkPartition", "AddWorkers", "MovePartition", "RemoveWorkers"].index), kinds
         assert len(decision.requested) <= max(self.policy.max_consumers, len(self.requested or ())), decision
         assert set(decision.target.values()) <= decision.requested, decision
         if self.owner and not self._orphaned():

@@ -24,6 +24,7 @@ from autoscaler.model import (
     Member,
     MovePartition,
     Observation,
+    ParkPartition,
     PartitionLoad,
     Reason,
     RemoveWorkers,
@@ -35,6 +36,7 @@ from tests.streaming import audit_cases as cases
 partitions = st.builds(TopicPartition, topic=st.sampled_from(("orders", "clicks-0", 'ä,{}"')), partition=st.integers(0, 60))
 slots = st.integers(0, 5)
 actions: st.SearchStrategy[Action] = st.one_of(
+    st.builds(ParkPartition, partition=partitions, owners=slots, offset=st.integers(-1, 10**12)),
     st.builds(AddWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
     st.builds(MovePartition, partition=partitions, source=st.none() | slots, target=slots),
     st.builds(RemoveWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
@@ -58,6 +60,7 @@ decisions = st.builds(
     r_score=numbers,
     imbalance=st.none() | numbers,
     oversized=st.lists(partitions, max_size=3).map(tuple),
+    parked=st.lists(partitions, max_size=3).map(tuple),
     usable_bytes_per_s=numbers,
     capacity_bytes_per_s=numbers,
     total_bytes_per_s=numbers,
