@@ -10,13 +10,14 @@ from typing import Unpack, cast
 import numpy as np
 
 from autoscaler.packing import published
+from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous
 from autoscaler.packing.exact import exact
 from autoscaler.packing.hfd import hfd
 from autoscaler.packing.indices import dense, indices_of, near
 from autoscaler.packing.mmr import mmr
 from autoscaler.packing.options import Floats, Given, Labels, Options, Planner, read_options
 from autoscaler.packing.pace import pace
-from autoscaler.packing.placement import Assignment, P, assignment, check_capacity, check_loads, check_previous
+from autoscaler.packing.placement import Assignment, P, assignment
 from autoscaler.packing.published_arrays import place_arrays
 from autoscaler.packing.quantised import place_quantised
 
@@ -52,8 +53,7 @@ def assign(
             which.
     """
     _check_algorithm(algorithm)
-    check_loads(loads, capacity)
-    check_previous(previous)
+    loads, capacity, previous = checked_loads(loads), checked_capacity(capacity), checked_previous(previous)
     chosen = read_options(algorithm, options, capacity)
     if algorithm in published.RULES and len(loads) <= _PLAIN_UP_TO and not chosen.quantised:
         owner = published.place(loads, capacity, previous, algorithm, open_first=chosen.open_first)
@@ -86,7 +86,8 @@ def assign_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: s
         ValueError: As ``assign``, with the position in place of the partition; or the arrays do not belong together.
     """
     _check_algorithm(algorithm)
-    rates, previous = _check_arrays(rates, capacity, previous)
+    capacity = checked_capacity(capacity)
+    rates, previous = _check_arrays(rates, previous)
     chosen = read_options(algorithm, options, capacity)
     return _place(rates, capacity, previous, algorithm, chosen)[0]
 
@@ -114,13 +115,16 @@ def _check_algorithm(algorithm: str) -> None:
         raise ValueError(msg)
 
 
-def _check_arrays(rates: Floats, capacity: float, previous: Labels) -> tuple[Floats, Labels]:
+def _check_arrays(rates: Floats, previous: Labels) -> tuple[Floats, Labels]:
     """Return the arrays as the kernels read them, refusing what cannot be packed.
 
     Nobody writes to them, but for arrays that nobody may write to the kernels would be compiled anew: those are copied.
     """
-    check_capacity(capacity)
-    rates, previous = np.require(rates, np.float64, ["C", "W"]), np.asarray(previous)
+    rates, previous = np.asarray(rates), np.asarray(previous)
+    if rates.dtype.kind not in "iuf":
+        msg = f"rates must hold numbers, not {rates.dtype}"
+        raise ValueError(msg)
+    rates = np.require(rates, np.float64, ["C", "W"])
     if rates.ndim != 1 or previous.shape != rates.shape:
         msg = f"rates and previous must be of one length, not of shapes {rates.shape} and {previous.shape}"
         raise ValueError(msg)

@@ -10,6 +10,7 @@ import numpy as np
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.algorithms import assign, assign_arrays
+from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous
 from autoscaler.packing.options import KNOWS_PAID_FOR, TAKES, Given
 from autoscaler.packing.placement import Assignment, assignment, decreasing
 from autoscaler.packing.repair import drain
@@ -45,7 +46,7 @@ class Fitted:
 
 def fewest_by_size(rates: Collection[float], capacity: float) -> int:
     """Return how many consumers best-fit decreasing takes, whoever holds what now."""
-    sizes = np.fromiter(rates, np.float64, len(rates))
+    sizes = np.array([*rates])
     owner = assign_arrays(sizes, capacity, np.full(len(sizes), -1), "BFD")
     return len(np.unique(owner))
 
@@ -78,6 +79,7 @@ def fit_count(
     if at_most < 1 or at_least > at_most:
         msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
         raise ValueError(msg)
+    loads, capacity, previous = checked_loads(loads), checked_capacity(capacity), checked_previous(previous)
     at_least = min(at_least, len(loads))
     if algorithm in KNOWS_PAID_FOR:
         return _fit_paid_for(_Ask(loads, capacity, previous, algorithm, options), at_least, at_most)

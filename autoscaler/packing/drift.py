@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.packing.bins import Bins, Floats
+from autoscaler.packing.checks import checked_amounts
 from autoscaler.packing.compiled import borrowing
 
 _KEPT = 0.9  # of the old estimate at each measurement: about ten measurements count
@@ -43,12 +44,9 @@ class DriftEstimator:
         Raises:
             ValueError: A rate is negative, infinite or not a number; the message says which.
         """
+        loads = checked_amounts(loads, "rate")
         partitions, rates = tuple(loads), tuple(loads.values())
-        now = np.array(rates, np.float64)
-        if (bad := np.flatnonzero(~((now >= 0) & (now < np.inf)))).size:
-            msg = f"rate of partition {partitions[bad[0]]} must be a finite number that is not negative, not {rates[bad[0]]!r}"
-            raise ValueError(msg)
-        increments = now - np.array(self.rates) if partitions == self.partitions else self._increments(loads)
+        increments = np.array(rates) - np.array(self.rates) if partitions == self.partitions else self._increments(loads)
         if not increments.size:
             return DriftEstimator(sigma=self.sigma, partitions=partitions, rates=rates, seeded=self.seeded)
         seen = _root_mean_square(increments)

@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from autoscaler.packing.checks import number_of, shown
+
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[np.int64]
 
@@ -155,9 +157,9 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
     if preset not in PRESETS:
         msg = f"preset {preset!r} is unknown; choose one of {', '.join(PRESETS)}"
         raise ValueError(msg)
-    numbers = {name: _number(name, value) for name, value in given.items() if name in _RANGES and name != "drift"}
+    numbers = {name: checked_option(name, value) for name, value in given.items() if name in _RANGES and name != "drift"}
     drift = given.get("drift", 0.0)
-    sigma = _number("drift", drift.sigma if isinstance(drift, Drift) else drift)
+    sigma = checked_option("drift", drift.sigma if isinstance(drift, Drift) else drift)
     return replace(
         Options(**(dict(PRESETS[preset]) | numbers)),  # type: ignore[arg-type]
         sigma=min(sigma / capacity, 1e9),
@@ -169,17 +171,19 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
 def _flag(name: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    msg = f"{name} must be true or false, not {value!r}"
+    msg = f"{name} must be true or false, not {shown(value)}"
     raise ValueError(msg)
 
 
-def _number(name: str, value: object) -> float:
-    """Return an option's value, refusing what is no finite number in its range."""
+def checked_option(name: str, value: object) -> float:
+    """Return the value of an option that is a number.
+
+    Raises:
+        ValueError: It is no finite number in the option's range; the message says which option and what it is.
+    """
     lowest, highest = _RANGES[name]
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number) and lowest <= number <= highest:
-            return number
+    if lowest <= (number := number_of(value)) <= highest:
+        return number
     span = ("above 0" if lowest else "from 0") + ("" if math.isinf(highest) else f" to {highest:g}")
-    msg = f"{name} must be a finite number {span}, not {value!r}"
+    msg = f"{name} must be a finite number {span}, not {shown(value)}"
     raise ValueError(msg)

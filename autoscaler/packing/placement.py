@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
-import numpy as np
 from typing_extensions import TypeVar
 
 from autoscaler.model import TopicPartition
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
 
 P = TypeVar("P", bound="SupportsRichComparison", default=TopicPartition)
-
-
-_HIGHEST = 2**63 - 1  # index of a consumer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,53 +78,3 @@ def assignment(
         algorithm=algorithm,
         proven=proven,
     )
-
-
-def check_capacity(capacity: float) -> None:
-    """Refuse a capacity that is not a positive, finite number of bytes per second.
-
-    Raises:
-        ValueError: It is not; the message says what it is.
-    """
-    if not (capacity > 0 and math.isfinite(capacity)):
-        msg = f"capacity must be a positive number of bytes per second, not {capacity!r}"
-        raise ValueError(msg)
-
-
-def check_loads(loads: Mapping[P, float], capacity: float) -> None:
-    """Refuse what cannot be packed.
-
-    Raises:
-        ValueError: A rate is negative, infinite or not a number (named with its partition), or the capacity is not positive.
-    """
-    check_capacity(capacity)
-    if math.isfinite(sum(loads.values())) and min(loads.values(), default=0.0) >= 0:
-        return  # one that is no number or infinite makes the sum so
-    bad = [p for p, rate in loads.items() if not (rate >= 0 and math.isfinite(rate))]
-    if bad:
-        p = min(bad)
-        msg = f"rate of partition {p} must be a finite number of bytes per second that is not negative, not {loads[p]!r}"
-        raise ValueError(msg)
-    msg = f"the rates of {len(loads)} partitions add up to more than can be counted"
-    raise ValueError(msg)
-
-
-def check_previous(previous: Mapping[P, int]) -> None:
-    """Refuse owners that are no consumer index.
-
-    Raises:
-        ValueError: An owner is negative, not a whole number or none that 64 bits hold; the message says whose.
-    """
-    bad = [
-        p
-        for p, consumer in previous.items()
-        if not (type(consumer) is int and 0 <= consumer <= _HIGHEST) and not _is_index(consumer)
-    ]
-    if bad:
-        p = min(bad)
-        msg = f"previous owner of partition {p} must be an index from 0, not {previous[p]!r}"
-        raise ValueError(msg)
-
-
-def _is_index(value: object) -> bool:
-    return isinstance(value, int | np.integer) and 0 <= int(value) <= _HIGHEST

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from itertools import count
 
 from autoscaler.model import TopicPartition
+from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous
 from autoscaler.packing.fits import limit_of
-from autoscaler.packing.placement import check_loads, decreasing
+from autoscaler.packing.placement import decreasing
 
 
 def consumer_loads(
@@ -44,9 +45,9 @@ def place_unowned(
         The owner of every partition in ``loads``.
 
     Raises:
-        ValueError: A rate or the capacity makes no sense, or ``consumers`` is empty and something must be placed.
+        ValueError: A rate, the capacity or an owner makes no sense, or ``consumers`` is empty and something must be placed.
     """
-    check_loads(loads, capacity)
+    loads, capacity, owner = checked_loads(loads), checked_capacity(capacity), checked_previous(owner)
     placed = {p: owner[p] for p in sorted(loads) if p in owner}
     rest = decreasing((p for p in loads if p not in owner), loads)
     if rest and consumers is not None and not consumers:
@@ -97,7 +98,11 @@ def drain(
 
     Returns:
         The new owner of every partition, or ``None`` if what must move does not fit on those that stay.
+
+    Raises:
+        ValueError: As ``place_unowned``.
     """
+    loads, capacity, owner = checked_loads(loads), checked_capacity(capacity), checked_previous(owner)
     held = consumer_loads(loads, owner, consumers)
     stay = sorted(held, key=lambda c: (-held[c], c))[:keep]
     kept = {p: c for p, c in owner.items() if c in stay}

@@ -4,15 +4,16 @@ A partition takes a part of its consumer's rate and a part of the backlog that t
 Here are names, checks and what is done with a packing: who gets which content. The kernels stand beside this module.
 """
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
+from autoscaler.packing.checks import checked_amounts, checked_previous, is_index, shown
 from autoscaler.packing.dot import dot, fewest_consumers
 from autoscaler.packing.exact_two_dimensional import exact_2d
 from autoscaler.packing.ll_ffd import ll_ffd
-from autoscaler.packing.placement import Assignment, P, check_previous, r_score
+from autoscaler.packing.options import checked_option
+from autoscaler.packing.placement import Assignment, P, r_score
 from autoscaler.packing.unequal import Capacity, Fleet, fleet_of
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Ints
 
@@ -57,18 +58,21 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
         ``r_score`` counts rates in units of the largest consumer's.
 
     Raises:
-        ValueError: A rate, backlog, capacity, previous owner or the algorithm's name makes no sense; the message says which.
+        ValueError: A rate, backlog, capacity, previous owner, option or the algorithm's name makes no sense; the message says
+            which.
         PermanentError: EXACT needs OR-Tools, which is not installed.
     """
     if algorithm not in ALGORITHMS_2D:
         msg = f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS_2D)}"
         raise ValueError(msg)
-    _check(rates, "rate")
-    _check(lags, "backlog")
+    if not is_index(tries):
+        msg = f"tries must be a whole number from 0, not {shown(tries)}"
+        raise ValueError(msg)
+    time_limit_s = checked_option("time_limit_s", time_limit_s)
+    rates, lags, previous = checked_amounts(rates, "rate"), checked_amounts(lags, "backlog"), checked_previous(previous)
     if lone := sorted(rates.keys() ^ lags.keys()):
         msg = f"partition {lone[0]} has a {'rate but no backlog' if lone[0] in rates else 'backlog but no rate'}"
         raise ValueError(msg)
-    check_previous(previous)
     partitions = sorted(rates)
     fleet = fleet_of(capacity, lag_capacity, (previous[p] for p in partitions if p in previous), len(partitions))
     demand = Demand(
@@ -81,14 +85,14 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
     if not partitions:
         chosen = home
     elif algorithm == "DOT":
-        chosen = dot(demand, fleet, home, tries)
+        chosen = dot(demand, fleet, home, int(tries))
     elif fleet.room.spare:
         msg = f"{algorithm} is for consumers of one size"
         raise ValueError(msg)
     elif algorithm == "LL-FFD":
         chosen = _as_published(demand, fleet)
     else:
-        chosen, proven = exact_2d(demand, dot(demand, fleet, home, tries), home, time_limit_s)
+        chosen, proven = exact_2d(demand, dot(demand, fleet, home, int(tries)), home, time_limit_s)
     owner = {p: fleet.index[c] for p, c in zip(partitions, chosen.tolist(), strict=True)}
     above = (demand.rate > fleet.room.rate[chosen] + ROUNDING) | (demand.lag > fleet.room.lag[chosen] + ROUNDING)
     return Assignment(
@@ -100,14 +104,6 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
         algorithm=algorithm,
         proven=proven,
     )
-
-
-def _check(amounts: Mapping[P, float], name: str) -> None:
-    bad = [p for p, amount in amounts.items() if not (amount >= 0 and math.isfinite(amount))]
-    if bad:
-        p = min(bad)
-        msg = f"{name} of partition {p} must be a finite number that is not negative, not {amounts[p]!r}"
-        raise ValueError(msg)
 
 
 def _as_published(demand: Demand, fleet: Fleet) -> Ints:

@@ -4,18 +4,19 @@ A consumer is known by its index, its capacity and the backlog that it may hold.
 as the smallest that was.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from autoscaler.packing.checks import is_index, number_of, shown
 from autoscaler.packing.overlap import least_cost
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Ints, Room
 
-Capacity: TypeAlias = float | Sequence[float] | Mapping[int, float]
+Capacity: TypeAlias = float | Sequence[float] | NDArray[np.float64] | Mapping[int, float]
 
 _BY_SIZE = 1e-6  # of a consumer's rate: of consumers that hold equally much of a content the smallest that fits gets it
 _BARRED = 1e12  # consumers' rates: worse than any move
@@ -48,7 +49,7 @@ def fleet_of(capacity: Capacity, lag_capacity: Capacity, present: Iterable[int],
         partitions: So many new consumers suffice.
 
     Raises:
-        ValueError: A capacity is no positive number, or none is given; the message says whose.
+        ValueError: A capacity is no positive number or nobody's, or none is given; the message says whose.
     """
     rate, lag = _sizes(capacity, "capacity"), _sizes(lag_capacity, "lag capacity")
     least_rate, least_lag = min(rate.values()), min(lag.values())
@@ -67,20 +68,28 @@ def fleet_of(capacity: Capacity, lag_capacity: Capacity, present: Iterable[int],
 
 def _sizes(capacity: Capacity, name: str) -> dict[int, float]:
     """Return capacities by consumer index; one for all stands at -1."""
-    if isinstance(capacity, Mapping):
-        sizes = dict(capacity)
-    elif isinstance(capacity, Sequence):
-        sizes = dict(enumerate(capacity))
+    given: object = capacity.tolist() if isinstance(capacity, np.ndarray) else capacity
+    if isinstance(given, Mapping):
+        by_index = dict(given)
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        by_index = dict(enumerate(given))
     else:
-        sizes = {-1: capacity}
-    for consumer, size in sizes.items():
-        if not (size > 0 and math.isfinite(size)):
-            msg = f"{name}{f' of consumer {consumer}' if consumer >= 0 else ''} must be a positive number, not {size!r}"
-            raise ValueError(msg)
-    if not sizes:
+        return {-1: _size(given, name)}
+    if not by_index:
         msg = f"{name} must be given for one consumer at least"
         raise ValueError(msg)
-    return sizes
+    if strange := [consumer for consumer in by_index if not is_index(consumer)]:
+        msg = f"{name} is given for {shown(strange[0])}, which is no index of a consumer"
+        raise ValueError(msg)
+    return {int(consumer): _size(size, f"{name} of consumer {consumer}") for consumer, size in by_index.items()}
+
+
+def _size(size: object, name: str) -> float:
+    number = number_of(size)
+    if not number > 0:
+        msg = f"{name} must be a positive number, not {shown(size)}"
+        raise ValueError(msg)
+    return number
 
 
 def hand_out(demand: Demand, room: Room, place: Ints, home: Ints) -> Ints:

@@ -72,6 +72,8 @@ def test_an_option_that_nobody_takes_is_refused_with_those_taken() -> None:
         ({"drift": Estimate(math.nan)}, "drift .*nan"),
         ({"paid_for": -2}, "paid_for .*-2"),
         ({"consumer_price": True}, "consumer_price .*True"),
+        ({"consumer_price": 10**400}, r"consumer_price .* not 1000"),
+        ({"drift": 1 + 2j}, r"drift .* not \(1\+2j\)"),
     ],
 )
 def test_values_without_meaning_are_refused_by_name(given: dict[str, object], said: str) -> None:

@@ -165,6 +165,15 @@ def test_consumers_of_different_size_are_each_filled_to_their_own(capacity: Capa
     assert (plan.consumers, plan.lower_bound, plan.r_score, plan.oversized) == (3, 3, 0, ())
 
 
+@pytest.mark.parametrize(
+    "sizes", [[10.0, 5.0, 20.0], (10, 5, 20), np.array([10, 5, 20]), {0: 10, 1: np.float32(5), np.int8(2): 20}]
+)
+def test_sizes_may_be_given_in_any_form(sizes: Capacity) -> None:
+    plan = assign_2d({0: 4.0, 1: 18.0}, {0: 0.0, 1: 0.0}, sizes, 10, {})
+    assert plan.owner == {0: 1, 1: 2}
+    assert {type(c) for c in plan.owner.values()} == {int}
+
+
 def test_of_consumers_of_different_size_the_smallest_with_room_is_used() -> None:
     plan = assign_2d({0: 4.0}, {0: 0.0}, {0: 10, 1: 5, 2: 20}, 10, {})
     assert plan.owner == {0: 1}
@@ -197,6 +206,18 @@ def test_nothing_to_place_needs_nobody(algorithm: str) -> None:
         ({"lag_capacity": float("inf")}, r"lag capacity must be a positive number, not inf"),
         ({"capacity": {0: 1.0, 4: -2.0}}, r"capacity of consumer 4 must be a positive number, not -2.0"),
         ({"capacity": {}}, r"capacity must be given for one consumer at least"),
+        ({"capacity": (1.0, None)}, r"capacity of consumer 1 must be a positive number, not None"),
+        ({"capacity": {3: "1"}}, r"capacity of consumer 3 must be a positive number, not '1'"),
+        ({"lag_capacity": np.array([1.0, np.nan])}, r"lag capacity of consumer 1 must be a positive number, not nan"),
+        ({"capacity": np.ones((2, 2))}, r"capacity of consumer 0 must be a positive number, not \[1.0, 1.0\]"),
+        ({"capacity": "10"}, r"capacity must be a positive number, not '10'"),
+        ({"capacity": {-1: 5.0}}, r"capacity is given for -1, which is no index of a consumer"),
+        ({"lag_capacity": {0.5: 5.0}}, r"lag capacity is given for 0.5, which is no index of a consumer"),
+        ({"capacity": {"0": 5.0}}, r"capacity is given for '0', which is no index of a consumer"),
+        ({"lags": {0: "1", 1: 1.0}}, r"backlog of partition 0 must be .* not '1'"),
+        ({"tries": -1}, r"tries must be a whole number from 0, not -1"),
+        ({"tries": "x"}, r"tries must be a whole number from 0, not 'x'"),
+        ({"time_limit_s": float("nan")}, r"time_limit_s must be a finite number above 0, not nan"),
         ({"previous": {0: -1}}, r"previous owner of partition 0 must be an index from 0, not -1"),
         ({"algorithm": "FFD"}, r"algorithm 'FFD' is unknown; choose one of DOT, LL-FFD, EXACT"),
         ({"algorithm": "LL-FFD", "capacity": {0: 1.0}}, r"LL-FFD is for consumers of one size"),
