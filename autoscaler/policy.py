@@ -8,13 +8,25 @@ import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
 ]  # fmt: skip
 Preset = Literal["lean", "even", "balanced", "quiet"]
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
+
+
+def _no_flag(value: object) -> object:
+    """Refuse true and false, which would count as 1 and 0."""
+    if isinstance(value, bool):
+        msg = f"Input should be a number, not {str(value).lower()}"
+        raise ValueError(msg)  # noqa: TRY004  as pydantic wants it
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_flag)]
+Count = Annotated[int, BeforeValidator(_no_flag)]
 
 
 class Policy(BaseModel):
@@ -28,20 +40,20 @@ class Policy(BaseModel):
     assignment: Literal["managed", "native"] = "managed"
     reset_policy: Literal["earliest", "latest"] = "earliest"
     read_committed: bool = False
-    capacity_bytes_per_s: Annotated[float, Field(gt=0, strict=True)]
-    target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
-    min_consumers: Annotated[int, Field(ge=1)] = 1
-    max_consumers: Annotated[int, Field(ge=1)] = 64
+    capacity_bytes_per_s: Annotated[Number, Field(gt=0, strict=True)]
+    target_utilisation: Annotated[Number, Field(gt=0, le=1)] = 0.8
+    min_consumers: Annotated[Count, Field(ge=1)] = 1
+    max_consumers: Annotated[Count, Field(ge=1)] = 64
     algorithm: Algorithm = "PACE"
     preset: Preset = "balanced"
-    consumer_price: Annotated[float, Field(ge=0, le=1e6)] | None = None  # None: the preset's
-    tolerance_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    cooldown_s: Annotated[float, Field(ge=0)] = 10.0
-    shrink_cooldown_s: Annotated[float, Field(ge=0)] = 60.0
-    shrink_stabilisation_s: Annotated[float, Field(ge=0)] = 120.0
-    backlog_s: Annotated[float, Field(gt=0)] = 5.0
-    worker_start_timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    stale_after_s: Annotated[float, Field(gt=0)] = 10.0
+    consumer_price: Annotated[Number, Field(ge=0, le=1e6)] | None = None  # None: the preset's
+    tolerance_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.1
+    cooldown_s: Annotated[Number, Field(ge=0)] = 10.0
+    shrink_cooldown_s: Annotated[Number, Field(ge=0)] = 60.0
+    shrink_stabilisation_s: Annotated[Number, Field(ge=0)] = 120.0
+    backlog_s: Annotated[Number, Field(gt=0)] = 5.0
+    worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
+    stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
-from autoscaler.policy import Policy, contradictions
+from autoscaler.policy import Count, Number, Policy, contradictions
 from autoscaler.references import resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -81,14 +81,14 @@ class Measure(BaseModel):
 
     model_config = _STRICT
 
-    trigger_s: Annotated[float, Field(ge=0.2, le=3600)] = 1.0
-    window_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
-    read_timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
-    known_for_s: Annotated[float, Field(gt=0)] = 3.0
-    metadata_every_s: Annotated[float, Field(gt=0)] = 5.0
-    buckets: Annotated[int, Field(ge=1, le=1024)] = 1
-    default_record_bytes: Annotated[float, Field(gt=0)] = 1000.0
-    watchdog_s: Annotated[float, Field(ge=5)] = 60.0
+    trigger_s: Annotated[Number, Field(ge=0.2, le=3600)] = 1.0
+    window_s: Annotated[Number, Field(ge=1, le=3600)] = 30.0
+    read_timeout_s: Annotated[Number, Field(gt=0, le=60)] = 2.0
+    known_for_s: Annotated[Number, Field(gt=0)] = 3.0
+    metadata_every_s: Annotated[Number, Field(gt=0)] = 5.0
+    buckets: Annotated[Count, Field(ge=1, le=1024)] = 1
+    default_record_bytes: Annotated[Number, Field(gt=0)] = 1000.0
+    watchdog_s: Annotated[Number, Field(ge=5)] = 60.0
 
 
 class ProcessWorkers(BaseModel):
@@ -99,9 +99,9 @@ class ProcessWorkers(BaseModel):
     kind: Literal["processes"] = "processes"
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     environment: dict[str, str] = Field(default_factory=dict)
-    drain_timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    restart_backoff_s: Annotated[float, Field(gt=0)] = 0.5
-    restart_backoff_max_s: Annotated[float, Field(gt=0)] = 30.0
+    drain_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
+    restart_backoff_s: Annotated[Number, Field(gt=0)] = 0.5
+    restart_backoff_max_s: Annotated[Number, Field(gt=0)] = 30.0
 
 
 class Handover(BaseModel):
@@ -109,9 +109,9 @@ class Handover(BaseModel):
 
     model_config = _STRICT
 
-    lease_s: Annotated[float, Field(ge=1)] = 30.0
-    replication_factor: Annotated[int, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
-    park_after: Annotated[int, Field(ge=1)] | None = 3  # None: never
+    lease_s: Annotated[Number, Field(ge=1)] = 30.0
+    replication_factor: Annotated[Count, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
+    park_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
 
 
 class Audit(BaseModel):
@@ -119,7 +119,7 @@ class Audit(BaseModel):
 
     model_config = _STRICT
 
-    flush_s: Annotated[float, Field(gt=0)] = 5.0
+    flush_s: Annotated[Number, Field(gt=0)] = 5.0
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
@@ -298,6 +298,8 @@ def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> 
     path = ".".join(str(x) for x in loc)
     before = f"{path}: " if path else ""
     if kind == "extra_forbidden":
+        if places := [place for model, place in _PLACES.items() if loc[-1] in model.model_fields]:
+            return [f"{before}belongs {' or '.join(places)}; conf/autoscaler.yaml shows where"]
         near = get_close_matches(str(loc[-1]), _NAMES, 1)
         meant = f" (is {near[0]} meant?)" if near else ""
         return [f"{before}unknown setting{meant}; conf/autoscaler.yaml lists all of them"]
@@ -311,4 +313,13 @@ def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> 
     return [f"{before}{msg}{shown}"]
 
 
-_NAMES = sorted({n for m in (Settings, Cluster, Group, Measure, Handover, Audit, ProcessWorkers) for n in m.model_fields})
+_PLACES: Mapping[type[BaseModel], str] = {
+    Settings: "to the top level",
+    Cluster: "under cluster",
+    Group: "to a group, under groups",
+    Measure: "under measure",
+    Handover: "under handover",
+    Audit: "under audit",
+    ProcessWorkers: "under workers of a group",
+}
+_NAMES = sorted({name for model in _PLACES for name in model.model_fields})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_origin
 
 import pytest
 import yaml
@@ -187,6 +187,13 @@ def test_a_group_named_twice(tmp_path: Path) -> None:
     [
         ("stat_dir: /x", "stat_dir: unknown setting (is state_dir meant?)"),
         ("quux: 1", "quux: unknown setting; conf/autoscaler.yaml lists all of them"),
+        ("min_consumers: 3", "min_consumers: belongs to a group, under groups; conf/autoscaler.yaml shows where"),
+        ("drain_timeout_s: 3", "drain_timeout_s: belongs under workers of a group; conf/autoscaler.yaml shows where"),
+        (
+            "groups: [{group: g, capacity_bytes_per_s: 1, topics: [t], trigger_s: 2}]",
+            "groups.0.trigger_s: belongs under measure; conf",
+        ),
+        ("measure: {state_dir: x}", "measure.state_dir: belongs to the top level; conf/autoscaler.yaml shows where"),
         ("groups: [{group: g, capacity_bytes_per_s: 1, topics: t}]", "groups.0.topics: Input should be a list, such as [a, b]"),
         ("a: [1\nb: }", "is not YAML: while parsing a flow sequence line 1, column 4"),
     ],
@@ -234,6 +241,24 @@ def test_values_that_are_no_values(tmp_path: Path, text: str, said: str) -> None
     file = tmp_path / "c.yaml"
     file.write_text(text)
     assert said in "\n".join(problems(file))
+
+
+def holds_number(annotation: object) -> bool:
+    """Say whether a setting is a number, or one if it is given."""
+    return annotation in {int, float} or (get_origin(annotation) is not dict and any(map(holds_number, get_args(annotation))))
+
+
+@pytest.mark.parametrize("path", [p for p, info in SETTINGS.items() if holds_number(info.annotation)])
+@pytest.mark.parametrize("flag", [True, False])
+def test_true_is_no_number(tmp_path: Path, path: str, flag: bool) -> None:  # noqa: FBT001  it is the case
+    data = yaml.safe_load(EVERY_SETTING.read_text(encoding="utf-8"))
+    *above, name = path.split(".")
+    block = data
+    for key in above:
+        block = block[key][0] if key == "groups" else block[key]
+    block[name] = flag
+    said = problems(write(tmp_path / "c.yaml", data))
+    assert f"{path.replace('groups.', 'groups.0.')}: Input should be a number, not {str(flag).lower()}" in said
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
