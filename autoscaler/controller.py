@@ -22,6 +22,7 @@ from autoscaler.model import (
     Observation,
     ParkPartition,
     Reason,
+    ResetOffset,
     TopicPartition,
 )
 from autoscaler.ports import (
@@ -184,6 +185,7 @@ class GroupController:
                         requested=decision.requested,
                         summary=self.summarise(decision),
                         parked=frozenset(decision.parked),
+                        resets={a.partition: (a.offset, a.start) for a in decision.actions if isinstance(a, ResetOffset)},
                     )
                     epoch = self._publisher.publish(intent)
             except TransientError as e:
@@ -252,7 +254,7 @@ def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Deci
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:
-    moves = any(isinstance(a, MovePartition | ParkPartition) for a in decision.actions)
+    moves = any(isinstance(a, MovePartition | ParkPartition | ResetOffset) for a in decision.actions)
     return moves or decision.requested != (state.requested or frozenset())
 
 

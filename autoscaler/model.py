@@ -38,6 +38,7 @@ class Reason(StrEnum):
     SCALING_DID_NOT_HELP = "SCALING_DID_NOT_HELP"
     RETENTION_AT_RISK = "RETENTION_AT_RISK"
     STUCK_PARTITION = "STUCK_PARTITION"
+    OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 
 
 class RateSource(StrEnum):
@@ -165,6 +166,14 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Astray:
+    """A partition that stands still because its committed ``offset`` is out of range; ``start``: where a plan lets it go on."""
+
+    offset: int
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
     """What the control log and the heartbeats say about a managed group.
 
@@ -177,6 +186,7 @@ class GroupState:
         plan_at: When the latest plan was published; ``None`` without a plan.
         completed: Handovers finished since the previous observation.
         parked: Partitions that nobody gets until an operator releases them.
+        astray: Partitions that stand still at their consumer because their committed offset is out of range.
     """
 
     epoch: int
@@ -188,6 +198,7 @@ class GroupState:
     plan_at: float | None
     completed: tuple[HandoverDone, ...] = ()
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
+    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +276,16 @@ class ParkPartition:
     offset: int
 
 
-Action = ParkPartition | AddWorkers | MovePartition | RemoveWorkers  # ordered park, add, move, remove
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffset:
+    """Let a partition go on at ``start`` instead of its committed ``offset``, which is out of range."""
+
+    partition: TopicPartition
+    offset: int
+    start: int
+
+
+Action = ParkPartition | ResetOffset | AddWorkers | MovePartition | RemoveWorkers  # in this order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +294,7 @@ class Decision:
 
     Attributes:
         decision_id: Unique; ``{group}/{sample_ts in ms}``.
-        actions: Ordered park, add, move, remove; empty when nothing is to be done.
+        actions: Ordered park, reset, add, move, remove; empty when nothing is to be done.
         target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
         requested: Slots that should run from now on.
         consumers_now: Live consumers before acting; ``None``: who is there has not been read.

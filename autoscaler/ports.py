@@ -5,7 +5,7 @@ and raises only errors of ``errors.py``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, TopicPartition
@@ -55,6 +55,7 @@ class PlanIntent:
     requested: frozenset[int]
     summary: str  # the decision as JSON text; the audit is completed from it after a crash
     parked: frozenset[TopicPartition] = frozenset()  # handed to nobody until an operator releases them
+    resets: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)  # out of range -> where to go on instead
 
 
 class PlanPublisher(Protocol):

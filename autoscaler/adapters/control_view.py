@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from autoscaler.handover.controller_state import Beat, ControllerState, Moved
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Incarnation, Loss, Phase, Tp
-from autoscaler.model import GroupState, HandoverDone, Parked, TopicPartition, WorkerPhase, WorkerView
+from autoscaler.model import Astray, GroupState, HandoverDone, Parked, TopicPartition, WorkerPhase, WorkerView
 
 SlotOf = Callable[[str], int | None]
 _LATENCY_SPAN_S = 10.0
@@ -102,7 +102,17 @@ def view(  # noqa: PLR0917  (what a group's state is made of)
         plan_at=plan.at if plan else None,
         completed=tuple(_done(m) for m in completed),
         parked=_parked(state, names, poison),
+        astray=_astray(state, names),
     )
+
+
+def _astray(state: ControllerState, names: Mapping[str, str]) -> dict[TopicPartition, Astray]:
+    planned = {tp: r.start for tp, r in (state.plan.resets if state.plan else {}).items() if state.astray().get(tp) == r.offset}
+    return {
+        _name(tp, names): Astray(offset=offset, start=planned.get(tp))
+        for tp, offset in sorted(state.astray().items())
+        if tp.topic_id in names
+    }
 
 
 def _parked(state: ControllerState, names: Mapping[str, str], poison: Mapping[Tp, Loss]) -> dict[TopicPartition, Parked]:

@@ -20,6 +20,7 @@ from autoscaler.model import (
     ParkPartition,
     PartitionLoad,
     RemoveWorkers,
+    ResetOffset,
     TopicPartition,
 )
 from autoscaler.ports import Clock
@@ -133,6 +134,8 @@ def described(actions: Iterable[Action]) -> Iterable[str]:
         match action:
             case ParkPartition(partition=p, owners=owners, offset=offset):
                 yield f"park {p} at {offset} after {owners} owners"
+            case ResetOffset(partition=p, offset=offset, start=start):
+                yield f"reset {p} from {offset} to {start}"
             case AddWorkers(slots=slots):
                 yield from (f"add {s}" for s in slots)
             case MovePartition(partition=p, source=source, target=target):

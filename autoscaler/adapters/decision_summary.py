@@ -8,7 +8,17 @@ written as ranges per topic and slot, so that thousands of them stay far below a
 import json
 from collections.abc import Iterable, Mapping
 
-from autoscaler.model import Action, AddWorkers, Decision, MovePartition, ParkPartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model import (
+    Action,
+    AddWorkers,
+    Decision,
+    MovePartition,
+    ParkPartition,
+    Reason,
+    RemoveWorkers,
+    ResetOffset,
+    TopicPartition,
+)
 
 VERSION = 1
 _PLAIN = (
@@ -99,6 +109,8 @@ def _steps(actions: Iterable[Action]) -> list[list[object]]:
         match action:
             case ParkPartition(partition=p, owners=owners, offset=offset):
                 steps.append(["park", p.topic, p.partition, owners, offset])
+            case ResetOffset(partition=p, offset=offset, start=start):
+                steps.append(["reset", p.topic, p.partition, offset, start])
             case AddWorkers(slots=slots):
                 steps.append(["add", *slots])
             case RemoveWorkers(slots=slots):
@@ -119,6 +131,8 @@ def _actions(steps: Iterable[list[object]]) -> Iterable[Action]:
         match step:
             case ["park", str() as topic, int() as number, int() as owners, int() as offset]:
                 yield ParkPartition(partition=TopicPartition(topic=topic, partition=number), owners=owners, offset=offset)
+            case ["reset", str() as topic, int() as number, int() as offset, int() as start]:
+                yield ResetOffset(partition=TopicPartition(topic=topic, partition=number), offset=offset, start=start)
             case ["add", *slots]:
                 yield AddWorkers(slots=tuple(int(str(s)) for s in slots))
             case ["remove", *slots]:

@@ -409,6 +409,7 @@ class KafkaControl:
             summary=intent.summary,
             at=self._clock.now(),
             losses=self._losses,
+            resets={Tp(facts[p.topic].topic_id, p.partition): r for p, r in intent.resets.items() if p.topic in facts},
             parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and self._lost(tp)),
         )
 

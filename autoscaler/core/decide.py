@@ -7,6 +7,7 @@ clock, randomness, logging or I/O, and the order of mappings does not matter.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
 from autoscaler.core.diff import steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
@@ -155,9 +156,10 @@ def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
 
 
 def _rest(cycle: Cycle) -> Step:
-    step = _settled(cycle)
-    parked = cycle.present.parked
-    return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(parked)) if parked else step
+    step, present = _settled(cycle), cycle.present
+    if present.parked:
+        return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(present.parked))
+    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
 
 
 def _settled(cycle: Cycle) -> Step:
@@ -201,6 +203,14 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 def _answer(cycle: Cycle, step: Step) -> Decision:
     observation, load, present, size, policy = cycle.observation, cycle.load, cycle.present, cycle.size, cycle.policy
     step = _unless_oversized(cycle, step)
+    astray = resets(cycle)
+    detail = (
+        step.detail,
+        _advice(cycle) if policy.mode == "advise" else "",
+        _parked(cycle),
+        said(present.astray, astray, policy.reset_policy),
+        _absent(cycle),
+    )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
     wanted = step.requested if step.requested is not None else present.requested or frozenset()
@@ -216,6 +226,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             wanted=wanted,
             removable=_removable(cycle),
             parked=present.parked,
+            resets=astray,
         )
     )
     advised = policy.mode == "advise"
@@ -243,7 +254,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         algorithm=policy.planner,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
-        detail="; ".join(filter(None, (step.detail, _advice(cycle) if advised else "", _parked(cycle), _absent(cycle)))),
+        detail="; ".join(filter(None, detail)),
         hot=step.hot,
         parked=tuple(sorted(present.parked)),
     )

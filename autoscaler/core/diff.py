@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from autoscaler.model import Action, AddWorkers, MovePartition, Parked, ParkPartition, RemoveWorkers, TopicPartition
+from autoscaler.model import Action, AddWorkers, MovePartition, Parked, ParkPartition, RemoveWorkers, ResetOffset, TopicPartition
 
 
 def steps(
@@ -14,8 +14,9 @@ def steps(
     wanted: Collection[int],
     removable: Collection[int],
     parked: Mapping[TopicPartition, Parked] = MappingProxyType({}),
+    resets: Collection[ResetOffset] = (),
 ) -> tuple[Action, ...]:
-    """Return parkings by partition, add, then moves by partition, then remove.
+    """Return parkings and resets by partition, add, then moves by partition, then remove.
 
     Args:
         owner: Observed owner of every partition that has a live one.
@@ -24,6 +25,7 @@ def steps(
         wanted: Consumers that should run from now on.
         removable: Live consumers that hold nothing and are owed nothing.
         parked: Partitions that nobody gets.
+        resets: Partitions that are to go on elsewhere.
     """
     parkings = tuple(
         ParkPartition(partition=p, owners=x.owners, offset=x.offset) for p, x in sorted(parked.items()) if not x.planned
@@ -35,4 +37,4 @@ def steps(
     removed = tuple(sorted(set(removable) - set(wanted) - set(target.values())))
     add: tuple[Action, ...] = (AddWorkers(slots=added),) if added else ()
     remove: tuple[Action, ...] = (RemoveWorkers(slots=removed),) if removed else ()
-    return (*parkings, *add, *moves, *remove)
+    return (*parkings, *sorted(resets, key=lambda r: r.partition), *add, *moves, *remove)

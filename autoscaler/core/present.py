@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.model import GroupMembers, GroupState, Observation, Parked, TopicPartition, WorkerPhase
+from autoscaler.model import Astray, GroupMembers, GroupState, Observation, Parked, TopicPartition, WorkerPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class Present:
         epoch: Of the latest plan; 0 without one.
         plan_at: When the latest plan was published; ``None`` without one.
         parked: Partitions that nobody gets, listed or not.
+        astray: Partitions whose committed offset is out of range.
     """
 
     owner: Mapping[TopicPartition, int]
@@ -35,6 +36,7 @@ class Present:
     epoch: int
     plan_at: float | None
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
+    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
 
     @property
     def holders(self) -> frozenset[int]:
@@ -73,6 +75,7 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         epoch=state.epoch,
         plan_at=state.plan_at,
         parked=state.parked,
+        astray=state.astray,
     )
 
 

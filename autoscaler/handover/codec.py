@@ -25,6 +25,7 @@ from autoscaler.handover.records import (
     Plan,
     Record,
     Released,
+    Reset,
     Tick,
     Tp,
     Unparked,
@@ -203,7 +204,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
     waiting = {w.worker for waits in plan.waits.values() for w in waits}
     workers = sorted({g.owner for g in plan.grants.values()} | waiting | set(plan.leases_s))
     index = {w: i for i, w in enumerate(workers)}
-    tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked}
+    tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked, *plan.resets}
     topics = []
     for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
         mine = sorted(tp for tp in tps if tp.topic_id == topic)
@@ -227,6 +228,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
                     [tp.partition, loss.owners, loss.offset, now - loss.epoch] for tp in mine if (loss := plan.losses.get(tp))
                 ],
                 "parked": [[tp.partition, now - plan.parked[tp]] for tp in mine if tp in plan.parked],
+                "resets": [[tp.partition, r.offset, r.start, now - r.epoch] for tp in mine if (r := plan.resets.get(tp))],
             },
         )
     return {
@@ -255,11 +257,13 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
     starts: dict[Tp, int] = {}
     losses: dict[Tp, Loss] = {}
     parked: dict[Tp, int] = {}
+    resets: dict[Tp, Reset] = {}
     for entry in _list(body.get("topics")):
         _read_grants(_object(entry), workers, now, grants)
         _read_waits(_object(entry), workers, now, waits)
         _read_starts(_object(entry), names, starts)
         _read_losses(_object(entry), now, losses, parked)
+        _read_resets(_object(entry), now, resets)
     return Plan(
         group=group,
         epoch=Epoch(_text(body.get("control")), now),
@@ -273,6 +277,7 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         at=_float(body.get("at")),
         losses=losses,
         parked=parked,
+        resets=resets,
     )
 
 
@@ -313,6 +318,13 @@ def _read_losses(entry: Mapping[str, object], now: int, losses: dict[Tp, Loss], 
         parked[Tp(topic, _int(number))] = now - _int(age)
 
 
+def _read_resets(entry: Mapping[str, object], now: int, resets: dict[Tp, Reset]) -> None:
+    topic = _text(entry.get("id"))
+    for row in _list(entry.get("resets", [])):
+        number, offset, start, age = _row(row, 4)
+        resets[Tp(topic, _int(number))] = Reset(offset=_int(offset), start=_int(start), epoch=now - _int(age))
+
+
 def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
     return {
         "stamp": h.stamp,
@@ -323,6 +335,7 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
         "phase": str(h.phase),
         "owned": [[tp.topic_id, tp.partition, e] for tp, e in h.owned.items()],
         "taken": [[tp.topic_id, tp.partition, e, o] for tp, e, o in h.taken],
+        "astray": [[tp.topic_id, tp.partition, o] for tp, o in h.astray],
         "instance": h.instance,
         "records": h.records,
         "bytes": h.payload_bytes,
@@ -335,6 +348,7 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
 def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> Heartbeat:
     owned = [_row(x, 3) for x in _list(body.get("owned"))]
     taken = [_row(x, 4) for x in _list(body.get("taken"))]
+    astray = [_row(x, 3) for x in _list(body.get("astray", []))]
     instance = body.get("instance")
     return Heartbeat(
         group=group,
@@ -347,6 +361,7 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
         phase=Phase(_text(body.get("phase"))),
         owned={Tp(_text(t), _int(p)): _int(e) for t, p, e in owned},
         taken=tuple((Tp(_text(t), _int(p)), _int(e), _int(o)) for t, p, e, o in taken),
+        astray=tuple((Tp(_text(t), _int(p)), _int(o)) for t, p, o in astray),
         instance=None if instance is None else _text(instance),
         records=_int(body.get("records")),
         payload_bytes=_int(body.get("bytes")),

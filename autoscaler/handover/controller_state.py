@@ -248,6 +248,15 @@ class ControllerState:
         """
         return {tp: g for tp, g in self._grants() if g.owner in self.over and self._lost(tp, g)}
 
+    def astray(self) -> dict[Tp, int]:
+        """Return the partitions that stand still at their planned owner because this committed offset is out of range."""
+        return {
+            tp: offset
+            for worker, beat in self.beats.items()
+            for tp, offset in beat.heartbeat.astray
+            if worker not in self.over and self.plan and tp in self.plan.grants and self.plan.grants[tp].owner == worker
+        }
+
     def parked(self) -> dict[Tp, int]:
         """Return the parked partitions that no operator has released, and the epoch that parked each (rule 9)."""
         plan = self.plan.parked if self.plan else {}

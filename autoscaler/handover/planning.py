@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.handover.controller_state import ControllerState, named_by
-from autoscaler.handover.records import Epoch, Grant, Incarnation, Loss, Plan, Tp, Wait
+from autoscaler.handover.records import Epoch, Grant, Incarnation, Loss, Plan, Reset, Tp, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Intended:
         at: Controller's wall clock, for people.
         losses: Losses that the latest plan does not count yet.
         parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
+        resets: For partitions whose committed offset is out of range: that offset, and where to go on.
     """
 
     owners: Mapping[Tp, Incarnation]
@@ -34,6 +35,7 @@ class Intended:
     at: float
     losses: Mapping[Tp, Loss] = field(default_factory=dict)
     parked: frozenset[Tp] = frozenset()
+    resets: Mapping[Tp, tuple[int, int]] = field(default_factory=dict)
 
 
 def next_plan(state: ControllerState, intended: Intended) -> Plan:
@@ -63,6 +65,7 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
         at=intended.at,
         losses=_losses(state, intended),
         parked=parked,
+        resets=_resets(state, intended, number),
     )
     known = state.named()
     plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named_by(plan))})
@@ -112,6 +115,20 @@ def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
     carried = state.plan.losses if state.plan else {}
     losses = {**{tp: x for tp, x in carried.items() if tp not in state.unparked()}, **intended.losses}
     return {tp: x for tp, x in sorted(losses.items()) if tp.topic_id in intended.topics}
+
+
+def _resets(state: ControllerState, intended: Intended, number: int) -> dict[Tp, Reset]:
+    """A reset stays until its partition's owner has read it and stands still no more; an old one must not meet a new offset."""
+    astray = state.astray()
+    old = {tp: r for tp, r in (state.plan.resets if state.plan else {}).items() if tp in astray or not _followed(state, tp, r)}
+    new = {tp: Reset(offset=offset, start=start, epoch=number) for tp, (offset, start) in intended.resets.items()}
+    return {tp: r for tp, r in sorted({**old, **new}.items()) if tp.topic_id in intended.topics}
+
+
+def _followed(state: ControllerState, tp: Tp, reset: Reset) -> bool:
+    grant = state.plan.grants.get(tp) if state.plan else None
+    beat = state.beats.get(grant.owner) if grant else None
+    return beat is not None and beat.heartbeat.epoch >= reset.epoch and tp in beat.heartbeat.owned
 
 
 def _starts(state: ControllerState, intended: Intended) -> dict[Tp, int]:

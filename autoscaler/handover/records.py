@@ -72,6 +72,15 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Where to go on instead of a committed offset that is out of range (rule 5), and the epoch that decided it."""
+
+    offset: int
+    start: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything about a group's placement; says all by itself after compaction (rule 2).
 
@@ -86,6 +95,7 @@ class Plan:
         at: When it was published (controller's wall clock; for people and the audit only, never compared).
         losses: Partitions that owners were lost by since their committed offset last advanced (rule 9).
         parked: Partitions that nobody gets until an operator releases them, and the epoch that parked each (rule 9).
+        resets: Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5).
     """
 
     group: str
@@ -100,6 +110,7 @@ class Plan:
     at: float
     losses: dict[Tp, Loss] = field(default_factory=dict)
     parked: dict[Tp, int] = field(default_factory=dict)
+    resets: dict[Tp, Reset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +174,7 @@ class Heartbeat:
         epoch: Newest plan epoch read; 0 before the first.
         owned: What it holds and the epoch that granted each.
         taken: For partitions taken since the last few heartbeats: (partition, granting epoch, first offset).
+        astray: Owned partitions that stand still because this offset, the committed one, is out of range.
         instance: Container or process identity given by the platform.
         records: Processed since start. payload_bytes: their decompressed payload. busy_s: seconds inside the application.
         latency_buckets: Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start.
@@ -178,6 +190,7 @@ class Heartbeat:
     phase: Phase
     owned: dict[Tp, int]
     taken: tuple[tuple[Tp, int, int], ...] = ()
+    astray: tuple[tuple[Tp, int], ...] = ()
     instance: str | None = None
     records: int = 0
     payload_bytes: int = 0

@@ -97,6 +97,14 @@ class ReleaseLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfRange:
+    """The log does not hold the next offset of this partition; everything before it is processed and committed."""
+
+    tp: Tp
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
     """The application ends: release everything; ``failed`` are the partitions that it ended by an error in (rule 9)."""
 
@@ -118,6 +126,7 @@ Event = (
     | OffsetsUnread
     | Drained
     | ReleaseLost
+    | OutOfRange
     | Leave
     | LogReplaced
 )
@@ -210,6 +219,7 @@ class WorkerState:
         answered: Epoch of the last release sent, by partition.
         stalled: Partitions whose start is not known or not readable, and when to ask again.
         failed: Partitions in whose records the application ended by an error.
+        astray: Committed offset of the kept partitions that is out of range: they stand still until a plan says where to go on.
         taken: Recent takes and how many heartbeats still name each.
     """
 
@@ -243,6 +253,7 @@ class WorkerState:
     answered: Mapping[Tp, int] = field(default_factory=dict)
     stalled: Mapping[Tp, float] = field(default_factory=dict)
     failed: frozenset[Tp] = frozenset()
+    astray: Mapping[Tp, int] = field(default_factory=dict)
     taken: tuple[tuple[Tp, int, int, int], ...] = ()
 
     @property
@@ -287,6 +298,8 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
         case ReleaseLost(tp=tp, epoch=epoch):
             again = {tp} if state.answered.get(tp) == epoch else set()
             return _settle(replace(state, answered=_without(state.answered, again)), now)
+        case OutOfRange(tp=tp, offset=offset):
+            return _stray(state, tp, offset, now)
         case Leave(failed=failed):
             return _settle(replace(state, leaving=True, failed=failed, wanted={}, stalled={}, due=now), now)
         case LogReplaced():
@@ -302,7 +315,7 @@ def _overdue(state: WorkerState, now: float) -> bool:
 
 def _lapse(state: WorkerState, why: str) -> Step:
     nothing: dict[Tp, int] = {}
-    state = replace(state, lapsed=True, active=nothing, reading=nothing, draining=nothing, kept=nothing)
+    state = replace(state, lapsed=True, active=nothing, reading=nothing, draining=nothing, kept=nothing, astray=nothing)
     return state, (Lapse(why=why),)
 
 
@@ -377,6 +390,7 @@ def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
         reading=reading,
         draining={**state.draining, **{tp: state.active[tp] for tp in lost}},
         kept=_without(state.kept, dropped),
+        astray=_without(state.astray, dropped),
         answered={**state.answered, **dict.fromkeys(dropped, state.epoch)},
     )
 
@@ -427,11 +441,11 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         if state.reading.get(tp) != epoch or tp in done:
             continue
         done.add(tp)
-        offset = state.plan.starts.get(tp) if committed is None else committed
+        offset = _beginning(state, tp, committed)
         if offset is None:
             stalled[tp] = now + _HELD_BACK_S
         elif state.wanted.get(tp) == epoch and _free(state, tp):
-            takings.append(Taking(tp=tp, epoch=epoch, offset=offset, unclaimed=committed is None))
+            takings.append(Taking(tp=tp, epoch=epoch, offset=offset, unclaimed=offset != committed))
     started = {t.tp: t.epoch for t in takings}
     state = replace(
         state,
@@ -439,11 +453,37 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         stalled=stalled,
         active={**state.active, **started},
         kept=_without(state.kept, started),
+        astray=_without(state.astray, started),
         taken=(*state.taken, *((t.tp, t.epoch, t.offset, _TAKEN_KEPT) for t in takings)),
         due=now if takings else state.due,
     )
     state, effects = _settle(state, now)
     return state, (Start(takings=tuple(takings)), *effects) if takings else effects
+
+
+def _beginning(state: WorkerState, tp: Tp, committed: int | None) -> int | None:
+    """Rule 5: where to begin; ``None`` while the plan does not say."""
+    reset = state.plan.resets.get(tp) if state.plan else None
+    if committed is None:
+        return state.plan.starts.get(tp) if state.plan else None
+    if reset is not None and reset.offset == committed:
+        return reset.start
+    return None if state.astray.get(tp) == committed else committed
+
+
+def _stray(state: WorkerState, tp: Tp, offset: int, now: float) -> Step:
+    """Rule 5: an offset out of range is the controller's business; the partition stays this incarnation's meanwhile."""
+    if tp not in state.active:  # told to give it up at the same time: then it is drained
+        return _release(state, ((tp, offset),), now)
+    state = replace(
+        state,
+        active=_without(state.active, {tp}),
+        kept={**state.kept, tp: state.active[tp]},
+        astray={**state.astray, tp: offset},
+        stalled={**state.stalled, tp: now + _HELD_BACK_S},
+        due=now,
+    )
+    return _settle(state, now)
 
 
 def _release(state: WorkerState, offsets: Iterable[tuple[Tp, int]], now: float) -> Step:
@@ -491,6 +531,7 @@ def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
         phase=_phase(state, now),
         owned={**state.kept, **state.draining, **state.active},
         taken=tuple((tp, epoch, offset) for tp, epoch, offset, _ in state.taken),
+        astray=tuple(sorted(state.astray.items())),
         instance=state.instance,
         records=state.totals.records,
         payload_bytes=state.totals.payload_bytes,

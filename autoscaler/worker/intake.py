@@ -25,6 +25,7 @@ _IDLE_SLICE_S = 0.01  # the same when nothing has come for _IDLE_S
 _IDLE_S = 0.25
 _YIELD_S = 0.0005
 _LARGEST_FETCH = 10_000
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  (the client's name)
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +37,7 @@ class Run:
         position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
             committed.
         stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
+        astray: The log does not hold its next offset; what came before is worked off.
     """
 
     tp: Tp
@@ -46,6 +48,7 @@ class Run:
     committed: int
     stopping: bool = False
     handed: bool = False
+    astray: bool = False
 
 
 @dataclass(slots=True)
@@ -374,4 +377,5 @@ def _report(error: KafkaError, run: Run) -> None:
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
         return
     where = f"{run.topic}-{run.tp.partition} at {run.position}"
+    run.astray = run.astray or error.code() in _OUT_OF_RANGE
     _log.error("%s cannot be read: %s", where, error)

@@ -227,6 +227,7 @@ class Loop:
         while not self._closed.is_set():
             asked = [a for work in self._queued() for a in self._do(work)]
             self._drain()
+            self._stray()
             if asked:
                 self._read_offsets(tuple(asked))
             self._fetch_pending()
@@ -288,6 +289,16 @@ class Loop:
         for run in done:
             del self._runs[run.tp]
         self._step(machine.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+
+    def _stray(self) -> None:
+        """Give back to the machine what the log does not hold any more, after what came before is processed and committed."""
+        for run in [r for r in self._runs.values() if r.astray and not r.stopping and r.processed >= r.position]:
+            if self._commit([run]):
+                self.intake.stop([run])
+                self._guarded(self.intake.let_go)
+                del self._runs[run.tp]
+                self._note("out of range", (run.tp,))
+                self._step(machine.OutOfRange(tp=run.tp, offset=run.processed))
 
     def _commit(self, runs: Iterable[Run]) -> bool:
         """Commit what is processed and not committed; synchronously, so that no older commit can follow a release."""

@@ -22,6 +22,7 @@ from autoscaler.handover.records import (
     Plan,
     Record,
     Released,
+    Reset,
     Tick,
     Tp,
     Unparked,
@@ -52,6 +53,7 @@ PLANS = st.builds(
     at=FLOATS,
     losses=st.dictionaries(TPS, st.builds(Loss, owners=INTS, offset=INTS | st.just(-1), epoch=INTS), max_size=3),
     parked=st.dictionaries(TPS, INTS, max_size=3),
+    resets=st.dictionaries(TPS, st.builds(Reset, offset=INTS, start=INTS, epoch=INTS), max_size=3),
 )
 HEARTBEATS = st.builds(
     Heartbeat,
@@ -65,6 +67,7 @@ HEARTBEATS = st.builds(
     phase=st.sampled_from(Phase),
     owned=st.dictionaries(TPS, INTS, max_size=6),
     taken=st.lists(st.tuples(TPS, INTS, INTS), max_size=4).map(tuple),
+    astray=st.lists(st.tuples(TPS, INTS), max_size=3).map(tuple),
     instance=st.none() | NAMES,
     records=INTS,
     payload_bytes=INTS,

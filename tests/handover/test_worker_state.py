@@ -1,13 +1,26 @@
 """The worker's rules one by one, and what must hold whatever happens in whatever order."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.handover.records import Epoch, Expired, Grant, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp, Wait
+from autoscaler.handover.records import (
+    Epoch,
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Phase,
+    Plan,
+    Released,
+    Reset,
+    Tp,
+    Wait,
+)
 from autoscaler.handover.worker_state import (
     Drained,
     Effect,
@@ -20,6 +33,7 @@ from autoscaler.handover.worker_state import (
     LogRead,
     OffsetsRead,
     OffsetsUnread,
+    OutOfRange,
     ReadOffsets,
     Ready,
     ReleaseLost,
@@ -331,6 +345,66 @@ def test_leaving_after_an_error_says_in_which_partition_it_was() -> None:
     assert [(e.released.tp, e.released.failed) for e in done if isinstance(e, SendReleased)] == [(P0, False), (P1, True)]
 
 
+# --- rule 5: out of range ---
+
+
+def astray() -> Driven:
+    """Return a worker that holds a partition whose next offset, 9, the log does not hold; the clock stands at 1 s."""
+    w = Driven().joined().holding()
+    assert w.feed(OutOfRange(tp=P0, offset=9), 1.0) == []
+    return w
+
+
+def reset(number: int, start: int, offset: int = 9, owner: Incarnation = A) -> Plan:
+    made = plan(number, {P0: (owner, 1 if owner == A else number)})
+    return replace(made, resets={P0: Reset(offset=offset, start=start, epoch=number)})
+
+
+def test_an_offset_out_of_range_is_told_and_the_partition_stands_still_and_stays_owned() -> None:
+    w = astray()
+    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=9))
+    w.feed(Elapsed(), 1.5)
+    assert (w.beats[-1].astray, w.beats[-1].owned) == (((P0, 9),), {P0: 1})
+    assert w.feed(Elapsed(), 2.1) == [ReadOffsets(asked=((P0, 1),))], "somebody may have reset it by hand"
+    assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
+
+
+def test_it_goes_on_where_the_plan_says_and_claims_that_first() -> None:
+    w = astray()
+    assert w.read(reset(2, 40)) == [ReadOffsets(asked=((P0, 1),))]
+    (start,) = w.feed(OffsetsRead(offsets=((P0, 1, 9),)))
+    assert start == Start(takings=(Taking(tp=P0, epoch=1, offset=40, unclaimed=True),))
+    assert w.state.astray == {}
+
+
+def test_a_reset_of_another_offset_than_the_committed_one_is_not_followed() -> None:
+    w = astray()
+    w.read(reset(2, 40, offset=8))
+    assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
+    assert w.feed(Elapsed(), 5.0) == [ReadOffsets(asked=((P0, 1),))]
+    found = w.feed(OffsetsRead(offsets=((P0, 1, 30),)))
+    assert found == [Start(takings=(Taking(tp=P0, epoch=1, offset=30, unclaimed=False),))], "an operator has committed 30"
+
+
+def test_the_next_owner_begins_where_the_plan_says_without_trying_the_old_offset() -> None:
+    w = Driven().joined()
+    assert w.read(reset(2, 40, owner=A)) == [ReadOffsets(asked=((P0, 1),))]
+    (start,) = w.feed(OffsetsRead(offsets=((P0, 1, 9),)))
+    assert start == Start(takings=(Taking(tp=P0, epoch=1, offset=40, unclaimed=True),))
+
+
+def test_a_partition_out_of_range_that_is_taken_away_is_released_at_once() -> None:
+    w = astray()
+    assert sent(w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))) == [(P0, 2, -1)]
+    assert w.state.astray == {}
+
+
+def test_out_of_range_and_told_to_give_it_up_at_once_it_is_drained() -> None:
+    w = Driven().joined().holding()
+    w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))
+    assert sent(w.feed(OutOfRange(tp=P0, offset=9))) == [(P0, 2, 9)]
+
+
 def test_an_older_plan_changes_nothing() -> None:
     w = Driven().joined().holding(P0, 5)
     assert w.read(plan(4, {P0: (B, 4)}, {P0: {A: 4}})) == []
@@ -371,7 +445,7 @@ def events(draw: st.DrawFn) -> list[tuple[str, object]]:
     return [(kind, draw(st.integers(0, 2**16))) for kind in draw(st.lists(kinds, max_size=60))]
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(events(), st.data())
 def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  # noqa: C901, PLR0912, PLR0915  (one case per kind)
     script: list[tuple[str, object]], data: st.DataObject

@@ -28,6 +28,7 @@ from autoscaler.model import (
     PartitionLoad,
     Reason,
     RemoveWorkers,
+    ResetOffset,
     TopicPartition,
 )
 from tests import builders as b
@@ -37,6 +38,7 @@ partitions = st.builds(TopicPartition, topic=st.sampled_from(("orders", "clicks-
 slots = st.integers(0, 5)
 actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(ParkPartition, partition=partitions, owners=slots, offset=st.integers(-1, 10**12)),
+    st.builds(ResetOffset, partition=partitions, offset=st.integers(0, 10**12), start=st.integers(0, 10**12)),
     st.builds(AddWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
     st.builds(MovePartition, partition=partitions, source=st.none() | slots, target=slots),
     st.builds(RemoveWorkers, slots=st.lists(slots, max_size=3).map(tuple)),

@@ -24,6 +24,7 @@ from autoscaler.model import (
     MovePartition,
     ParkPartition,
     PartitionLoad,
+    ResetOffset,
     TopicPartition,
 )
 from autoscaler.ports import ActionOutcome
@@ -244,6 +245,8 @@ def _single(taken: Sequence[Action]) -> Iterable[tuple[str, TopicPartition | Non
             yield "move", action.partition, action.source, action.target
         elif isinstance(action, ParkPartition):
             yield "park", action.partition, None, None
+        elif isinstance(action, ResetOffset):
+            yield "reset", action.partition, None, None
         elif isinstance(action, AddWorkers):
             yield from (("add", None, None, slot) for slot in action.slots)
         else:

@@ -1,0 +1,55 @@
+"""Committed offsets that are out of range (rule 5): by the reset policy, with a row that says from where to where."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.decide import decide
+from autoscaler.model import Astray, Decision, PartitionLoad, Reason, ResetOffset
+from autoscaler.policy import Policy
+from tests.builders import T0, load, observation, owned, policy, snapshot, state, tp
+from tests.core.test_decide import LONG_AGO
+
+
+def answer(measured: PartitionLoad, astray: Astray, rules: Policy | None = None) -> Decision:
+    group = replace(state(owned([0], [1])), astray={tp(1): astray})
+    return decide(observation(snapshot([load(tp(0), 70), measured]), group), LONG_AGO, rules or policy(), T0)[0]
+
+
+def measured(start: int | None, end: int | None, **changes: object) -> PartitionLoad:
+    return load(tp(1), 70, log_start=start, log_end=end, **changes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "log", "start", "why"),
+    [
+        ("earliest", (60, 90), 60, "records were deleted before they were read: on with the first that is there"),
+        ("latest", (60, 90), 90, "or with the next that comes"),
+        ("earliest", (0, 40), 0, "the log lost its end: everything again"),
+        ("latest", (0, 40), 40, "or from its new end"),
+        ("latest", (50, 90), 50, "the log holds it by now: nothing is skipped"),
+    ],
+)
+def test_the_reset_policy_says_where_to_go_on(rule: str, log: tuple[int, int], start: int, why: str) -> None:
+    decision = answer(measured(*log), Astray(offset=50, start=None), policy(reset_policy=rule))
+    assert decision.actions == (ResetOffset(partition=tp(1), offset=50, start=start),), why
+    assert decision.reason is Reason.OFFSET_OUT_OF_RANGE
+    assert f"orders-1 is out of range at 50 and goes on at {start} ({rule})" in decision.detail
+
+
+@pytest.mark.parametrize(
+    "unknown", [measured(None, 90), measured(60, None), measured(60, 90, known=False, age_s=3.0, error="broker 0 is away")]
+)
+def test_nothing_is_skipped_while_nobody_knows_what_the_log_holds(unknown: PartitionLoad) -> None:
+    decision = answer(unknown, Astray(offset=50, start=None))
+    assert decision.actions == ()
+    assert "waits for a measurement" in decision.detail
+
+
+def test_what_a_plan_says_already_is_not_said_again() -> None:
+    assert answer(measured(60, 90), Astray(offset=50, start=60)).actions == ()
+
+
+def test_the_log_went_on_meanwhile() -> None:
+    decision = answer(measured(70, 90), Astray(offset=50, start=60))
+    assert decision.actions == (ResetOffset(partition=tp(1), offset=50, start=70),)
