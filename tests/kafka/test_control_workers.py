@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
-from autoscaler.model import GroupState, HandoverDone, TopicPartition
+from autoscaler.model import Astray, GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanIntent
 from autoscaler.settings import ProcessWorkers
 from tests.contracts.test_pool import NOBODY, carrying, slots
@@ -154,3 +155,29 @@ def test_a_restarted_worker_gets_its_slot_back(running: Group) -> None:
     running.give(0, 0, 0, 1, 1, 1)
     state = running.until(lambda s: not s.pending and not s.orphans)
     assert {w.slot: len(w.owned) for w in state.workers} == {0: 3, 1: 3}
+
+
+def test_records_deleted_before_they_were_read_are_skipped_by_the_plan_and_only_then(
+    running: Group, broker: Broker, group: str
+) -> None:
+    running.until(lambda s: sum(w.records for w in s.workers) >= RECORDS * PARTITIONS)
+    running.pool.apply(NOBODY, expected=slots(0, 1), releasable=slots(0, 1))
+    running.until(lambda s: not s.workers)
+    produce(broker, running.topic)
+    gone, start = TopicPartition(topic=running.topic, partition=0), RECORDS + 20
+    admin = AdminClient(broker.connection())
+    admin.delete_records([KafkaPartition(*gone, start)])[KafkaPartition(*gone)].result(30)
+    running.pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
+    running.until(lambda s: [w.phase for w in s.workers] == ["active", "active"])
+    running.give(0, 0, 0, 1, 1, 1)
+    state = running.until(lambda s: bool(s.astray) and sum(w.records for w in s.workers) >= RECORDS * (PARTITIONS - 1))
+    assert (state.astray, state.pending) == ({gone: Astray(offset=RECORDS, start=None)}, frozenset())
+    assert committed(broker, running, group)[0] == RECORDS, "nobody has jumped"
+    running.control.publish(PlanIntent(target=state.owner, requested=slots(0, 1), summary="", resets={gone: (RECORDS, start)}))
+    running.until(lambda s: not s.astray and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS - 20)
+    expected = {(p, o) for p in range(PARTITIONS) for o in range(2 * RECORDS)} - {(0, o) for o in range(RECORDS, start)}
+    assert sorted(running.processed()) == sorted(expected), "the others went on, nothing came twice"
+    deadline = time.monotonic() + PATIENCE_S
+    while committed(broker, running, group)[0] != 2 * RECORDS:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

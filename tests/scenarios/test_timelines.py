@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from autoscaler.model import AddWorkers, MovePartition, ParkPartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model import AddWorkers, Astray, MovePartition, ParkPartition, Reason, RemoveWorkers, ResetOffset, TopicPartition
 from autoscaler.policy import Policy
 from tests.builders import T0, policy, rates, tp
 from tests.scenarios.world import World, moves, reasons, scalings
@@ -281,3 +281,17 @@ def test_a_partition_that_kills_every_consumer_stands_still_and_the_others_go_on
     world.run(5)
     assert set(world.owner) == set(light)
     assert world.decisions[-1].parked == ()
+
+
+def test_a_partition_out_of_range_is_reset_once_and_waits_for_a_measurement() -> None:
+    """The log lost its end; its broker answers again at 30 s."""
+    light = dict.fromkeys(EVEN, 10.0)
+    world = World(policy=demo_policy(), traffic=lambda _: light, dark=dark(5, 20, 30))
+    world.run(21)
+    world.astray[tp(5)] = Astray(offset=150, start=None)
+    assert [d.actions for d in world.run(9) if d.actions] == []
+    assert "orders-5 is out of range at 150 and waits for a measurement" in world.decisions[-1].detail
+    after = world.run(20)
+    assert [d.actions for d in after if d.actions] == [(ResetOffset(partition=tp(5), offset=150, start=0),)]
+    assert after[0].reason is Reason.OFFSET_OUT_OF_RANGE
+    assert (world.astray, after[-1].reason) == ({}, Reason.WITHIN_TARGET)

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from autoscaler.core.decide import History, decide
 from autoscaler.model import (
+    Astray,
     Decision,
     GroupState,
     LoadSnapshot,
@@ -20,6 +21,7 @@ from autoscaler.model import (
     PartitionLoad,
     Reason,
     RemoveWorkers,
+    ResetOffset,
     TopicPartition,
     WorkerPhase,
     WorkerView,
@@ -71,6 +73,7 @@ class World:
     decisions: list[Decision] = field(default_factory=list)
     losses: dict[TopicPartition, int] = field(default_factory=dict)
     parked: set[TopicPartition] = field(default_factory=set)
+    astray: dict[TopicPartition, Astray] = field(default_factory=dict)
     _lives: int = 0
     _moving: dict[TopicPartition, float] = field(default_factory=dict)
     _seen: dict[TopicPartition, tuple[float, float]] = field(default_factory=dict)
@@ -156,6 +159,7 @@ class World:
             pending=frozenset(p for p, s in owner.items() if p not in self.workers[s].owned),
             requested=self.requested,
             plan_at=self.plan_at,
+            astray=dict(self.astray),
             parked={
                 p: Parked(owners=n, offset=0, planned=p in self.parked)
                 for p, n in self.losses.items()
@@ -184,9 +188,12 @@ class World:
 
     def _carry_out(self, decision: Decision, now: float) -> None:
         changes = decision.requested != self.requested or dict(decision.target) != self.owner
+        self.astray = {p: x for p, x in self.astray.items() if x.start is None}  # who has read the plan goes on
+        resets = {a.partition: Astray(offset=a.offset, start=a.start) for a in decision.actions if isinstance(a, ResetOffset)}
+        self.astray |= resets
         parks = {a.partition for a in decision.actions if isinstance(a, ParkPartition)}
         self.parked |= parks
-        if decision.actions and (changes or parks):
+        if decision.actions and (changes or parks or resets):
             self.epoch, self.plan_at, self.requested = self.epoch + 1, now, decision.requested
             granted = {p: (s, self.workers[s].life) for p, s in decision.target.items() if s in self.live}
             for p, grant in granted.items():
@@ -202,7 +209,9 @@ class World:
 
     def _check(self, decision: Decision) -> None:
         kinds = [type(a).__name__ for a in decision.actions]
-        assert kinds == sorted(kinds, key=["ParkPartition", "AddWorkers", "MovePartition", "RemoveWorkers"].index), kinds
+        assert kinds == sorted(
+            kinds, key=["ParkPartition", "ResetOffset", "AddWorkers", "MovePartition", "RemoveWorkers"].index
+        ), kinds
         assert len(decision.requested) <= max(self.policy.max_consumers, len(self.requested or ())), decision
         assert set(decision.target.values()) <= decision.requested, decision
         if self.owner and not self._orphaned():
