@@ -40,7 +40,7 @@ class Given(TypedDict, total=False):
         fill_ratio: Up to which part of the capacity moved partitions are placed (alpha).
         drain_limit: What emptying one consumer may cost, in units of the R-score (D).
         time_limit_s: When the search for something better ends, in seconds.
-        open_first: Consumer 0 is open before the first partition, as in the published runs of NF and NFD.
+        open_first: Consumer 0 is open before the first partition, which goes there, as in the published runs of NF and NFD.
         quantised: Sizes in 252,000ths of the capacity, rounded up: a million partitions in less time than they could be sorted.
             HFD takes the fullest consumer with room where home has none, and does not bring home what was moved.
     """

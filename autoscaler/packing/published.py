@@ -133,15 +133,18 @@ def place(
         capacity: Bytes per second that one consumer may be given.
         previous: Consumer index that holds a partition now; partitions that are gone are ignored.
         algorithm: One of ``PUBLISHED``.
-        open_first: NF and NFD open consumer 0 before the first partition, as in the published runs.
+        open_first: NF and NFD open consumer 0 before the first partition, as in the published runs: that one goes there, whatever
+            its rate, because a consumer that holds nothing takes anything.
     """
     rule = RULES[algorithm]
     group = _Group(rule.fit(limit_of(capacity)), loads, previous)
-    if open_first:
-        group.open(0, ())
     if isinstance(rule, _ModifiedAnyFit):
         _modified(rule, group, loads, limit_of(capacity), previous)
-    else:
-        for p in decreasing(loads, loads) if rule.decreasing else loads:
-            group.place(p)
+        return group.owner
+    in_turn = decreasing(loads, loads) if rule.decreasing else list(loads)
+    first = 1 if open_first and in_turn else 0
+    if first:
+        group.open(0, in_turn[:first])
+    for p in in_turn[first:]:
+        group.place(p)
     return group.owner

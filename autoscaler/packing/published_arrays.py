@@ -41,11 +41,11 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
     """Return the owner of every partition by one of the twelve; equal to ``published.place`` for keys in the order of the arrays.
 
     Args:
-        rates: float64[n], checked bytes per second.
+        rates: float64[n], checked bytes per second, at least one.
         capacity: Bytes per second that one consumer may be given.
         previous: int64[n], consumer index that holds a partition now, -1 for none.
         algorithm: One of ``PUBLISHED``.
-        open_first: NF and NFD open consumer 0 before the first partition.
+        open_first: NF and NFD open consumer 0 for the first partition.
     """
     n = rates.shape[0]
     home, index = near(previous)
@@ -54,7 +54,9 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
     owner = np.full(n, NOBODY)
     in_turn = np.arange(n) if algorithm in AS_GIVEN else np.argsort(-rates, kind="stable")
     if open_first:
-        open_consumer(consumers, 0, 0.0)
+        owner[in_turn[0]] = 0
+        open_consumer(consumers, 0, rates[in_turn[0]])
+        in_turn = in_turn[1:]
     if algorithm.startswith("M"):
         held = _held(in_turn, home, slots)
         _hand_over(rates, held, _by_key(rates, held, largest=algorithm.endswith("P")), consumers, owner)

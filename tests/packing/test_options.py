@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import pytest
 
-from autoscaler.packing import ALGORITHMS, PRESETS, Given, assign
+from autoscaler.packing import ALGORITHMS, PRESETS, Given, assign, assign_arrays
 from autoscaler.packing.options import TAKES, Options, read_options
 from tests.builders import named
 
@@ -91,6 +92,16 @@ def test_opening_consumer_0_first_is_what_the_published_runs_did(algorithm: str)
     loads, previous = named(a=6, b=5), dict.fromkeys(named(a=0), 4)
     assert list(assign(loads, 10, previous, algorithm).owner.values()) == [4, 0]
     assert list(assign(loads, 10, previous, algorithm, open_first=True).owner.values()) == [0, 1], "a fits on the open one"
+
+
+@pytest.mark.parametrize("algorithm", ["NF", "NFD"])
+@pytest.mark.parametrize(("loads", "placed"), [([12.0, 5.0], [0, 7]), ([12.0, 0.0], [0, 7]), ([12.0], [0]), ([], [])])
+def test_the_consumer_that_is_open_first_takes_the_first_partition_whatever_its_rate(
+    algorithm: str, loads: list[float], placed: list[int]
+) -> None:
+    plan = assign(dict(enumerate(loads)), 10, dict.fromkeys(range(2), 7), algorithm, open_first=True)
+    assert list(plan.owner.values()) == placed
+    assert assign_arrays(np.array(loads), 10, np.full(len(loads), 7), algorithm, open_first=True).tolist() == placed
 
 
 @pytest.mark.parametrize("value", [1, None, "yes"])
