@@ -54,7 +54,8 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
         time_limit_s: How long EXACT searches.
 
     Returns:
-        The placement. ``oversized`` are the partitions above a capacity in either dimension: each sits alone, but with LL-FFD.
+        The placement. ``oversized`` are the partitions above a capacity in either dimension: nothing else that needs either
+        shares their consumer, but with LL-FFD.
         ``r_score`` counts rates in units of the largest consumer's.
 
     Raises:

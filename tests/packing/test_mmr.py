@@ -30,6 +30,21 @@ def test_worked_examples(rates: list[float], previous: list[int], expected: list
     assert mmr(rates, previous) == expected, why
 
 
+@pytest.mark.parametrize(
+    ("rates", "expected", "why"),
+    [
+        ([6, 4 + 9e-9, 0.5], [0, 0, 1], "what the smallest leaves behind fits, but for rounding, and is not too much"),
+        ([6, 4 + 11e-9, 0.5], [0, 1, 0], "that would not fit: the next larger leaves instead"),
+        ([6, 4 + 15e-9], [0, 0], "what is there is too much only where no rounding explains it"),
+        ([6, 4 + 25e-9], [0, 1], "this is too much"),
+    ],
+)
+def test_rounding_is_forgiven_alike_before_and_after(rates: list[float], expected: list[int], why: str) -> None:
+    owner = mmr(rates, [0] * len(rates))
+    assert owner == expected, why
+    assert mmr(rates, owner) == owner
+
+
 def test_of_many_partitions_the_smallest_that_is_enough_leaves() -> None:
     assert mmr([0.5] * 13 + [4], [0] * 14) == [0] * 12 + [1, 0]
 

@@ -100,6 +100,15 @@ def test_removing_a_consumer_moves_only_what_it_held(
     assert {p: after[p] for p in kept} == kept
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_has_no_traffic_may_stay_beside_one_above_the_capacity(algorithm: str) -> None:
+    loads, previous = {tp(0): 2 * CAPACITY, tp(1): 0.0}, {tp(0): 0, tp(1): 0}
+    plan = assign(loads, CAPACITY, previous, algorithm)
+    stays = algorithm in {"MMR", "HFD", "PACE", "EXACT"}
+    assert (plan.owner == previous) == stays
+    assert plan.oversized == (tp(0),)
+
+
 @given(st.lists(st.tuples(NASTY, st.integers(-1, 3)), min_size=1, max_size=12), algorithms)
 def test_extreme_rates_are_placed_like_any_others(group: list[tuple[float, int]], algorithm: str) -> None:
     loads = {tp(i): rate for i, (rate, _) in enumerate(group)}
