@@ -12,7 +12,7 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install java browser jars demo check test bench evaluate clean
+.PHONY: help install java browser jars demo check test soak bench evaluate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ check: .venv/installed ## style, types and layers
 # Two processes, a file's tests in one of them: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
 test: jars browser ## every test that takes less than a minute, real broker and Spark included
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
+
+soak: .venv/installed ## a million histories of the handover, hours; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
+	@$(BIN)/python -m tests.handover.soak $(ARGS)
 
 bench: jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)

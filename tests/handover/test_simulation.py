@@ -6,7 +6,7 @@ from tests.handover.simulation.schedule import calm, draw
 from tests.handover.simulation.tally import DEMANDED, LEAST_SHARE, Tally
 from tests.handover.simulation.world import World
 
-_CHUNK = 100
+_CHUNK = 50
 _all = Tally()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.handover.simulation.tally import Tally
 
-_CHUNK = 100
+_CHUNK = 50
 
 
 @pytest.mark.parametrize("first", range(5000, 10000, _CHUNK))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.handover.records import (
+    RECOMMIT_S,
     Epoch,
     Expired,
     Grant,
@@ -20,6 +21,7 @@ from autoscaler.handover.records import (
     Reset,
     Tp,
     Wait,
+    recommit_s,
 )
 from autoscaler.handover.worker_state import (
     Drained,
@@ -345,6 +347,21 @@ def test_leaving_after_an_error_says_in_which_partition_it_was() -> None:
     assert [(e.released.tp, e.released.failed) for e in done if isinstance(e, SendReleased)] == [(P0, False), (P1, True)]
 
 
+# --- rule 10: idle partitions ---
+
+
+@pytest.mark.parametrize(
+    ("retention_s", "every_s", "why"),
+    [(60.0, 15.0, "a quarter"), (7 * 86_400.0, RECOMMIT_S, "never seldom"), (None, RECOMMIT_S, "nobody may say")],
+)
+def test_what_stands_still_is_committed_again_in_good_time(retention_s: float | None, every_s: float, why: str) -> None:
+    w = Driven().joined()
+    assert w.state.recommit_s == RECOMMIT_S
+    said = None if retention_s is None else recommit_s(retention_s)
+    w.read(replace(plan(2, {}), recommit_s=said))
+    assert w.state.recommit_s == every_s, why
+
+
 # --- rule 5: out of range ---
 
 
@@ -421,6 +438,21 @@ def test_an_application_that_does_not_return_is_stuck_and_then_silent() -> None:
     assert [h.phase for h in w.beats].count(Phase.STUCK) > 1
     assert w.state.lapsed
     assert w.beats[-1].stamp <= 2 * w.state.max_batch_s + 1
+
+
+def test_a_control_log_that_cannot_be_read_makes_it_stuck_and_then_silent_until_it_is_read_again() -> None:
+    w = Driven(state=WorkerState(group=G, me=A, control_id=C, lease_s=100.0, max_batch_s=50.0)).joined()
+    w.feed(Ready())
+    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=2))
+    for at, phase in ((50.0, Phase.ACTIVE), (60.0, Phase.STUCK)):
+        w.feed(Elapsed(read_at=0.0), at)
+        assert w.beats[-1].phase is phase
+        w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=int(at)))
+    sent = len(w.beats)
+    w.feed(Elapsed(read_at=0.0), 101.0)
+    assert len(w.beats) == sent
+    w.feed(Elapsed(read_at=101.5), 102.0)
+    assert w.beats[-1].phase is Phase.ACTIVE
 
 
 def test_phases_follow_readiness_and_leaving() -> None:

@@ -11,6 +11,7 @@ from autoscaler.handover.codec import Decoded, decode
 from autoscaler.handover.records import Record
 
 Pair = tuple[bytes, bytes | None]
+Strange = tuple[bytes | None, bytes | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +94,7 @@ class HeartbeatLog:
     """The heartbeat partition: whole records, or the bytes that stand for them."""
 
     topic_id: str
-    records: list[Record | Pair] = field(default_factory=list)
+    records: list[Record | Strange] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     start: int = 0
 
@@ -101,7 +102,7 @@ class HeartbeatLog:
     def end(self) -> int:
         return self.start + len(self.records)
 
-    def append(self, record: Record | Pair, at: float) -> int:
+    def append(self, record: Record | Strange, at: float) -> int:
         self.records.append(record)
         self.times.append(at)
         return self.end - 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autoscaler.handover.codec import decode, encode, encode_key
 from autoscaler.handover.controller_state import BY_HEARTBEATS, ControllerState
 from autoscaler.handover.planning import Intended, next_plan
+from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
 from autoscaler.handover.records import Expired, Incarnation, Phase, Plan, Tick, Tp
 from tests.handover.simulation.broker import Pair
 from tests.handover.simulation.runtime import Answer, Process, Thread
@@ -119,6 +120,8 @@ class Controller(Process):
     # --- reading ---
 
     def _read_available(self, at_least_heartbeats: int) -> None:
+        if self.world.t < self.cut_until:
+            return
         self._read_control(self.barrier)
         self._read_beats(at_least_heartbeats)
 
@@ -186,7 +189,10 @@ class Controller(Process):
         self._count_expiries()
         if not (yield from self._expire()):
             return
-        self.state.moved()
+        for moved in self.state.moved():
+            self.world.note(self, f"sees p{moved.tp.partition} arrived at {moved.owner.uuid}")
+        if self.state.orphans() and self.state.pending():
+            self.world.reached("orphans and arrivals at once")
         self.reach("decided")
         plan = self._plan()
         if plan is None:
@@ -223,9 +229,24 @@ class Controller(Process):
             world.reached("observed before the first plan")
             return None
         partitions = world.tps()
+        planned = {tp for tp, r in (state.plan.resets if state.plan else {}).items() if state.astray().get(tp) == r.offset}
+        losses = counted(
+            state,
+            {
+                tp: Reached(committed=world.committed_or(tp, -1), end=world.produced(tp))
+                for tp in uncounted(state)
+                if world.random() < 0.9
+            },
+        )
+        parked = poisonous(losses, world.schedule.park_after) & frozenset(state.lost())
+        resets = {
+            tp: (offset, world.log_start.get(tp, 0))
+            for tp, offset in state.astray().items()
+            if tp in partitions and tp not in planned
+        }
         owners = self._owners(partitions)
         grants = state.plan.grants if state.plan else {}
-        known = frozenset(grants) == partitions
+        known = frozenset(grants) | frozenset(state.parked()) == partitions and not (losses or resets or state.unparked())
         if known and all(tp in grants and grants[tp].owner == w for tp, w in owners.items()):
             return None
         starts = {tp: 0 for tp in partitions if world.offsets.read(tp.partition, tp.topic_id) is None}
@@ -233,12 +254,23 @@ class Controller(Process):
         plan = next_plan(
             state,
             Intended(
-                owners=owners, topics=topics, partitions=partitions, starts=starts, requested=(0, 1, 2), summary="", at=world.t
+                owners=owners,
+                topics=topics,
+                partitions=partitions,
+                starts=starts,
+                requested=(0, 1, 2),
+                summary="",
+                at=world.t,
+                losses=losses,
+                resets=resets,
+                parked=parked,
             ),
         )
         if state.plan is not None and plan.grants == grants and plan.starts == state.plan.starts and world.random() < 0.5:
             return None
         self._count_moves(plan)
+        if plan.parked:
+            world.reached("parked")
         return plan
 
     def _owners(self, partitions: frozenset[Tp]) -> dict[Tp, Incarnation]:

@@ -51,7 +51,7 @@ class Agenda:
     def __init__(self, seed: int) -> None:
         self.t = 0.0
         self.rng = random.Random(seed)
-        self.random = self.rng.random
+        self.random: Callable[[], float] = self.rng.random
         self._order = 0
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
 
@@ -76,6 +76,7 @@ class Process:
     rate: float
     alive: bool = True
     paused_until: float = 0.0
+    cut_until: float = 0.0  # off from the brokers, and otherwise as lively as ever
     sent_until: dict[str, float] = field(default_factory=dict)  # a producer keeps the order of what it sends to a partition
 
     def clock(self) -> float:
@@ -150,12 +151,13 @@ class Process:
             return
         fate = world.fate(self, site)
         there, back = fate.late_s or world.delay(), world.delay()
-        at = max(world.t + there, world.away_until.get(to, 0.0) + 0.02)
+        at = max(world.t + there, self.cut_until + 0.02, world.away_until.get(to, 0.0) + 0.02)
         if ordered:
             at = self.sent_until[to] = max(at, self.sent_until.get(to, 0.0))
         if fate.lost or at > world.t + timeout_s:
             world.later(timeout_s, partial(self._answered, answer, TIMED_OUT))
-            if fate.lost:
+            # A producer's last try is on its way when it gives up; any other request may lie in a queue for longer.
+            if fate.lost or at > world.t + timeout_s + (0.5 if ordered else timeout_s):
                 return
             world.reached("late landing")
         world.later(at - world.t, lambda: self._landed(land, answer, back, answered=not fate.unanswered))
@@ -165,7 +167,8 @@ class Process:
     def _landed(self, land: Callable[[], object], answer: Answer, back: float, *, answered: bool) -> None:
         value = land()
         if answered:
-            self.world.later(back, partial(self._answered, answer, value))
+            cut_s = self.cut_until - self.world.t  # the answer is lost, and asked for again
+            self.world.later(back + max(0.0, cut_s), partial(self._answered, answer, value))
 
     def _answered(self, answer: Answer, value: object) -> None:
         self.deliver(partial(answer.fill, value))

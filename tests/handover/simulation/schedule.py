@@ -18,8 +18,10 @@ class Kind(StrEnum):
     """What can go wrong, and what operators and planners do meanwhile."""
 
     MOVE = "move"
+    UNPARK = "unpark"
     CRASH = "crash"
     PAUSE = "pause"
+    CUT = "cut"
     LEAVE = "leave"
     LOSE = "lose"
     LOSE_ACK = "lose_ack"
@@ -32,6 +34,7 @@ class Kind(StrEnum):
     TRIM = "trim"
     COMPACT = "compact"
     STRANGE = "strange"
+    RECORDS_GONE = "records_gone"
     ADD_PARTITION = "add_partition"
     CONTROL_ANEW = "control_anew"
     HEARTBEATS_ANEW = "heartbeats_anew"
@@ -75,7 +78,9 @@ class Schedule:
         slow: Share of messages that take up to a second.
         platform: Whether the platform sees a process end.
         partitions: How many there are at first.
+        park_after: Owners in a row that a partition may be lost by (rule 9); operators release it when faults have ended.
         spelled: Heartbeats are bytes in the log, too (plans and the like always are).
+        steady: No noise: every small delay takes as long.
         tidy: At the end, look at what is left in the control log.
         faults: In no order.
     """
@@ -85,8 +90,10 @@ class Schedule:
     slow: float = 0.0
     platform: bool = True
     partitions: int = 3
+    park_after: int | None = None
     spelled: bool = False
     tidy: bool = False
+    steady: bool = False
     faults: tuple[Fault, ...] = ()
 
 
@@ -105,6 +112,7 @@ def draw(seed: int) -> Schedule:
         slow=rng.choice((0.0, 0.02, 0.1)),
         platform=rng.random() < 0.6,
         partitions=rng.choice((2, 3, 3, 4)),
+        park_after=rng.choice((None, None, 1, 2)),
         spelled=rng.random() < 0.1,
         tidy=rng.random() < 0.1,
         faults=tuple(faults),
@@ -136,8 +144,8 @@ def _moves(rng: random.Random) -> Iterator[Fault]:
 
 def _processes(rng: random.Random) -> Iterator[Fault]:
     for _ in range(rng.randint(1, 3)):
-        kind = rng.choice((Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.LEAVE))
-        most = {Kind.CRASH: 3.0, Kind.PAUSE: 2.2 * LEASE_S, Kind.LEAVE: 2.0}[kind]
+        kind = rng.choice((Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.CUT, Kind.CUT, Kind.LEAVE))
+        most = {Kind.CRASH: 3.0, Kind.LEAVE: 2.0}.get(kind, 2.2 * LEASE_S)
         yield Fault(kind=kind, at=_time(rng), who=rng.choice(WORKERS), for_s=_for(rng, most))
 
 
@@ -145,13 +153,22 @@ def _steps(rng: random.Random) -> Iterator[Fault]:
     """Strike whoever takes a step, while he takes it."""
     for _ in range(rng.randint(1, 3)):
         site, often = rng.choice(list({**DONE, **SENT}.items()))
-        kind = rng.choice((Kind.CRASH, Kind.PAUSE))
+        kind = rng.choice((Kind.CRASH, Kind.PAUSE, Kind.CUT))
         yield Fault(kind=kind, on=site, nth=rng.randrange(often), for_s=_for(rng, 2.2 * LEASE_S))
 
 
 def _zombie(rng: random.Random) -> Iterator[Fault]:
     """Pause an owner beyond its lease while others go on."""
     yield Fault(kind=Kind.PAUSE, at=_time(rng, 5.0), who=rng.choice(WORKERS), for_s=round(rng.uniform(LEASE_S, 2.2 * LEASE_S), 3))
+
+
+def _cut_off(rng: random.Random) -> Iterator[Fault]:
+    """Cut an owner off for longer than its lease, after a while in which its answers were late."""
+    at, who = _time(rng, 4.0), rng.choice(WORKERS)
+    late_s = round(rng.uniform(0.0, 0.9 * LEASE_S), 3)
+    yield Fault(kind=Kind.CUT, at=at, who=who, for_s=late_s)
+    again = round(at + late_s + rng.uniform(0.05, 0.6), 3)
+    yield Fault(kind=Kind.CUT, at=again, who=who, for_s=round(rng.uniform(0.8 * LEASE_S, 2.2 * LEASE_S), 3))
 
 
 def _messages(rng: random.Random) -> Iterator[Fault]:
@@ -212,6 +229,14 @@ def _strange(rng: random.Random) -> Iterator[Fault]:
     yield Fault(kind=Kind.STRANGE, at=_time(rng), for_s=_for(rng, 9.0))
 
 
+def _records_gone(rng: random.Random) -> Iterator[Fault]:
+    yield Fault(kind=Kind.RECORDS_GONE, at=_time(rng), partition=rng.randrange(3))
+
+
+def _unpark(rng: random.Random) -> Iterator[Fault]:
+    yield Fault(kind=Kind.UNPARK, at=_time(rng))
+
+
 def _more(rng: random.Random) -> Iterator[Fault]:
     yield Fault(kind=Kind.ADD_PARTITION, at=_time(rng))
 
@@ -224,7 +249,8 @@ def _anew(rng: random.Random) -> Iterator[Fault]:
 _MAKERS = (
     (_processes, 0.4),
     (_steps, 0.4),
-    (_zombie, 0.25),
+    (_zombie, 0.4),
+    (_cut_off, 0.15),
     (_messages, 0.5),
     (_controllers, 0.25),
     (_overtaken, 0.15),
@@ -234,5 +260,7 @@ _MAKERS = (
     (_retention, 0.3),
     (_strange, 0.15),
     (_more, 0.15),
+    (_unpark, 0.1),
+    (_records_gone, 0.15),
     (_anew, 0.1),
 )  # how to make faults, and the share of histories that have them

@@ -37,6 +37,7 @@ class Run:
     processed: int
     committed: int
     stopping: bool = False
+    astray: bool = False
     handed_to: int = -1  # -1: the batch in hand has nothing of it
 
 
@@ -114,6 +115,8 @@ class Worker(Process):
 
     def _read_log(self, loop: Loop) -> None:
         log = self.world.control
+        if self.world.t < self.cut_until:
+            return
         if log.topic_id != loop.control_id:
             if self.world.random() < 0.3:
                 self.step(loop, machine.LogReplaced())
@@ -203,6 +206,7 @@ class Worker(Process):
             while loop.work:
                 asked += self._do(loop, loop.work.pop(0))
             yield from self._drain(loop)
+            yield from self._report_astray(loop)
             if asked:
                 yield from self._read_offsets(loop, asked)
             yield from self._fetch_pending(loop)
@@ -259,6 +263,18 @@ class Worker(Process):
             del loop.runs[run.tp]
         self.reach("drained")
         self.step(loop, machine.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+
+    def _report_astray(self, loop: Loop) -> Thread:
+        """Stop what is out of range, and say so, after everything processed is committed."""
+        for run in [r for r in loop.runs.values() if r.astray and not r.stopping and r.handed_to < 0]:
+            ok: list[Run] = []
+            yield from self._commit(loop, [run], ok)
+            if ok and loop.runs.get(run.tp) is run and not loop.state.lapsed:
+                run.stopping = True
+                del loop.runs[run.tp]
+                self.world.note(self, f"finds p{run.tp.partition} out of range at {run.processed}")
+                self.world.reached("out of range")
+                self.step(loop, machine.OutOfRange(tp=run.tp, offset=run.processed))
 
     def _commit(self, loop: Loop, runs: list[Run], done: list[Run]) -> Thread:
         """Commit what is processed; ``done`` gets the runs of which everything processed is committed."""
@@ -317,6 +333,9 @@ class Worker(Process):
     def _fetch(self, loop: Loop) -> None:
         loop.fetched = [r for r in loop.fetched if not r.stopping]
         for run in loop.fetched:
+            if run.position < self.world.log_start.get(run.tp, 0):
+                run.astray = True
+                continue
             end = min(run.position + 4, self.world.produced(run.tp))
             if end > run.position and self.valid(loop):
                 run.handed_to = run.position
@@ -363,6 +382,8 @@ class Worker(Process):
         self.world.left(self)
 
     def _left(self, loop: Loop) -> Left:
+        if self.batch:
+            raise Violation(Promise.RELEASED_IS_RELEASED, f"{loop.me} says that it has left and has a batch in hand")
         return Left(group=GROUP, worker=loop.me, control_id=self.world.control.topic_id)
 
 

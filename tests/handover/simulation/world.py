@@ -6,11 +6,12 @@ a partition without an owner for longer than the bound once faults have stopped,
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 
 from autoscaler.handover.codec import encode, key_of
-from autoscaler.handover.records import Incarnation, Plan, Tp
-from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets, Pair
+from autoscaler.handover.records import Incarnation, Plan, Tp, Unparked
+from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
 from tests.handover.simulation.controller import Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
 from tests.handover.simulation.schedule import FAULTS_END_S, LEASE_S, WORKERS, Fault, Kind, Schedule
@@ -33,6 +34,8 @@ class World(Agenda):
     def __init__(self, schedule: Schedule, trace: list[str] | None = None) -> None:
         super().__init__(schedule.seed)
         self.schedule = schedule
+        if schedule.steady:
+            self.random = lambda: 0.5
         self.trace = trace
         self.reached_hazards: set[str] = set()
         self._ids = count()
@@ -48,6 +51,7 @@ class World(Agenda):
         self._made_at: dict[Tp, float] = {Tp(self.topic_id, n): 0.0 for n in range(schedule.partitions)}
         self._done: dict[Tp, int] = dict.fromkeys(self._made_at, 0)  # all below was processed by somebody
         self._seen: dict[Tp, int] = dict.fromkeys(self._made_at, 0)  # delivered to somebody, for duplicates
+        self.log_start: dict[Tp, int] = {}
         self.duplicates = 0
         self.settled_at = 0.0
         self._tokens: dict[Tp, tuple[str, int]] = {}
@@ -126,6 +130,10 @@ class World(Agenda):
                 raise Violation(Promise.NOTHING_LOST, f"{tp} committed at {offset}, processed up to {self._done[tp]}")
             self.offsets.committed[tp.partition] = (offset, tp.topic_id)
         return True
+
+    def committed_or(self, tp: Tp, otherwise: int) -> int:
+        found = self.offsets.read(tp.partition, tp.topic_id)
+        return otherwise if found is None else found
 
     def committed(self, asked: list[tuple[Tp, int]]) -> tuple[tuple[Tp, int, int | None], ...]:
         return tuple((tp, epoch, self.offsets.read(tp.partition, tp.topic_id)) for tp, epoch in asked)
@@ -231,6 +239,8 @@ class World(Agenda):
                 victim.end()
             case Kind.PAUSE if victim is not None:
                 self._pause(victim, fault.for_s)
+            case Kind.CUT if victim is not None:
+                victim.cut_until = max(victim.cut_until, min(self.t + fault.for_s, FAULTS_END_S))
             case Kind.LEAVE if isinstance(victim, Worker):
                 victim.stopping, victim.back_after_s = True, fault.for_s
             case Kind.CRASH_CONTROLLER | Kind.PAUSE_CONTROLLER | Kind.SECOND:
@@ -258,7 +268,7 @@ class World(Agenda):
             elif fault.kind is Kind.PAUSE_CONTROLLER:
                 self._pause(victim, fault.for_s)
 
-    def _strike_cluster(self, fault: Fault) -> None:  # noqa: C901  (one case per kind)
+    def _strike_cluster(self, fault: Fault) -> None:  # noqa: C901, PLR0912  (one case per kind)
         match fault.kind:
             case Kind.MOVE:
                 self.wishes[fault.partition] = fault.to
@@ -275,6 +285,10 @@ class World(Agenda):
                 self.control.compact(self.t - _DROP_TOMBSTONES_S)
             case Kind.STRANGE:
                 self._say_something_strange(random.Random(fault.for_s))
+            case Kind.RECORDS_GONE:
+                self._let_records_go(Tp(self.topic_id, fault.partition))
+            case Kind.UNPARK:
+                self._unpark()
             case Kind.ADD_PARTITION:
                 self._make(Tp(self.topic_id, len(self.tps())))
             case Kind.CONTROL_ANEW:
@@ -290,18 +304,39 @@ class World(Agenda):
             case _:
                 pass
 
+    def _let_records_go(self, tp: Tp) -> None:
+        """Let retention delete all that a partition has; nobody promises to process that."""
+        if tp in self._done:
+            self.log_start[tp] = self.produced(tp)
+            self._done[tp] = max(self._done[tp], self.log_start[tp])
+
+    def _unpark(self) -> None:
+        """Let an operator release what the latest plan parks."""
+        plan = self._latest_plan()
+        for tp in plan.parked if plan else ():
+            self.reached("unparked")
+            record = Unparked(group=GROUP, tp=tp, control_id=self.control.topic_id, epoch=plan.epoch.number if plan else 0)
+            self.control.append(encode(record), self.t)
+
+    def _latest_plan(self) -> Plan | None:
+        read = (e.decoded(self.control.topic_id).record for e in reversed(self.control.entries) if e.tx is None)
+        return next((r for r in read if isinstance(r, Plan)), None)
+
     def _make(self, tp: Tp) -> None:
         self._made_at[tp] = self.t
         self._done[tp] = self._seen[tp] = 0
 
     def _say_something_strange(self, rng: random.Random) -> None:
         """Append what no reader can make anything of, to both logs."""
-        for entry in self.control.entries[-3:]:
-            if entry.value is not None and entry.tx is None:
+        for entry in self.control.entries[-6:]:
+            if entry.value is not None and entry.tx is None and (record := entry.decoded(self.control.topic_id).record):
                 self.control.append(strange((entry.key, entry.value), self.control.topic_id, rng), self.t)
-        for said in self.heartbeats.records[-3:]:
-            pair: Pair = said if isinstance(said, tuple) else encode(said)
-            self.heartbeats.append(strange(pair, None, rng), self.t)
+                self.control.append(encode(replace(record, group="other")), self.t)
+        for said in self.heartbeats.records[-6:]:
+            if not isinstance(said, tuple):
+                self.heartbeats.append(strange(encode(said), None, rng), self.t)
+                self.heartbeats.append(replace(said, group="other"), self.t)
+        self.heartbeats.append((None, b"{}"), self.t)
 
     # --- running ---
 
@@ -310,6 +345,7 @@ class World(Agenda):
         self.later(LOOK_EVERY_S, self._restart)
         self.run_until(FAULTS_END_S)
         while not self._settled():
+            self._unpark()
             if self.t > FAULTS_END_S + BOUND_S:
                 raise Violation(Promise.PROGRESS, self._standing_still())
             self.run_until(self.t + LOOK_EVERY_S)
@@ -344,9 +380,7 @@ class World(Agenda):
         self._bounded()
 
     def _bounded(self) -> None:
-        plan = next(
-            (r for e in reversed(self.control.entries) if isinstance(r := e.decoded(self.control.topic_id).record, Plan)), None
-        )
+        plan = self._latest_plan()
         if plan is None:
             return
         known = {w.loop.me.uuid for w in self.workers} | {g.owner.uuid for g in plan.grants.values()}

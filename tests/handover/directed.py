@@ -1,0 +1,332 @@
+"""Directed checks of rules whose breach chance does not find, or not soon: each takes a copy of the modules, asserts one rule."""
+
+from types import SimpleNamespace
+
+from tests.handover.mutants import Copy
+
+L = 10.0
+SPAN = L + 0.5 + L / 10
+_STATE, _WORKER, _EXPIRY = (
+    "autoscaler.handover.controller_state",
+    "autoscaler.handover.worker_state",
+    "autoscaler.handover.expiry",
+)
+_RECORDS, _PLANNING = "autoscaler.handover.records", "autoscaler.handover.planning"
+
+
+class _Driven:
+    """One worker's machine of a copy."""
+
+    def __init__(self, copy: Copy) -> None:
+        self.machine, self.records = copy.module(_WORKER), copy.module(_RECORDS)
+        self.me = self.records.Incarnation("a", "a1")
+        self.state = self.machine.WorkerState(group="g", me=self.me, control_id="c", lease_s=L)
+
+    def feed(self, event: object, now: float) -> list[str]:
+        """Take an event and return the names of the effects."""
+        self.state, effects = self.machine.step(self.state, event, now)
+        return [type(e).__name__ for e in effects]
+
+    def plan(self, number: int, *, mine: bool) -> object:
+        tp, other = self.records.Tp("t", 0), self.records.Incarnation("b", "b1")
+        grant = self.records.Grant(owner=self.me if mine else other, epoch=number)
+        return self.records.Plan(
+            group="g", epoch=self.records.Epoch("c", number), topics={"t": "t"}, grants={tp: grant}, waits={}, starts={tp: 0},
+            leases_s={}, requested=(), summary="", at=0.0,
+        )  # fmt: skip
+
+
+def lease_from_the_stamp(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 6.0)
+    assert w.state.valid_until == 1.0 + L
+
+
+def nothing_before_the_first_acknowledgement(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    effects = w.feed(w.machine.LogRead(records=(w.plan(1, mine=True),)), 1.1)
+    assert w.state.valid_until == float("-inf")
+    assert effects == []
+
+
+def own_end_is_a_lapse(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 1.1)
+    end = w.records.Expired(group="g", worker=w.me, control_id="c", evidence="heartbeats")
+    assert w.feed(w.machine.LogRead(records=(end,)), 1.2) == ["Lapse"]
+
+
+def a_failed_heartbeat_gives_no_lease(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatFailed(stamp=1.0), 2.0)
+    assert w.state.valid_until == float("-inf")
+
+
+def a_late_acknowledgement_does_not_revive(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 1.1)
+    w.feed(w.machine.Elapsed(), 9.0)
+    assert w.feed(w.machine.HeartbeatAcked(stamp=9.0, offset=1), 1.5 + L) == ["Lapse"]
+    assert w.state.valid_until == float("-inf")
+
+
+def what_was_taken_away_meanwhile_is_not_started(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 1.1)
+    assert "ReadOffsets" in w.feed(w.machine.LogRead(records=(w.plan(1, mine=True),)), 1.2)
+    w.feed(w.machine.LogRead(records=(w.plan(2, mine=False),)), 1.3)
+    assert w.feed(w.machine.OffsetsRead(offsets=((w.records.Tp("t", 0), 1, 5),)), 1.4) == []
+
+
+def one_heartbeat_in_flight(copy: Copy) -> None:
+    w = _Driven(copy)
+    assert w.feed(w.machine.Elapsed(), 1.0) == ["SendHeartbeat"]
+    assert w.feed(w.machine.Elapsed(), 5.0) == []
+
+
+def an_older_plan_says_nothing(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.LogRead(records=(w.plan(3, mine=False), w.plan(2, mine=True))), 1.0)
+    assert w.state.epoch == 3
+    assert w.state.wanted == {}
+
+
+def a_leaving_worker_takes_nothing(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 1.1)
+    w.feed(w.machine.LogRead(records=(w.plan(1, mine=True),)), 1.2)
+    tp = w.records.Tp("t", 0)
+    w.feed(w.machine.OffsetsRead(offsets=((tp, 1, 5),)), 1.3)
+    w.feed(w.machine.Leave(), 1.4)
+    w.feed(w.machine.LogRead(records=(w.plan(2, mine=True),)), 1.5)
+    assert w.state.wanted == {}
+
+
+def a_running_partition_gets_the_new_token(copy: Copy) -> None:
+    w = _Driven(copy)
+    w.feed(w.machine.Elapsed(), 1.0)
+    w.feed(w.machine.HeartbeatAcked(stamp=1.0, offset=0), 1.1)
+    w.feed(w.machine.LogRead(records=(w.plan(1, mine=True),)), 1.2)
+    w.feed(w.machine.OffsetsRead(offsets=((w.records.Tp("t", 0), 1, 5),)), 1.3)
+    w.feed(w.machine.LogRead(records=(w.plan(2, mine=True),)), 1.5)
+    assert list(w.state.active.values()) == [2]
+
+
+def only_acknowledged_records_are_evidence(copy: Copy) -> None:
+    """Somebody wrote at 5; the source's own record 6 was stamped before that was heard of, and 7 long after."""
+    log = copy.module(_EXPIRY).HeartbeatLog(L)
+    log.started(0)
+    log.add("s", boot_id="b", stamp=0.0, acked=None, offset=3)
+    log.add("w", boot_id="b2", stamp=9.0, acked=None, offset=5)
+    log.add("s", boot_id="b", stamp=1.0, acked=3, offset=6)
+    log.add("s", boot_id="b", stamp=1.0 + SPAN, acked=6, offset=7)
+    assert log.horizon(L) == 3
+
+
+def an_impossible_acknowledgement_is_no_evidence(copy: Copy) -> None:
+    """A source that calls acknowledged what stands behind its own record speaks of another log."""
+    log = copy.module(_EXPIRY).HeartbeatLog(L)
+    log.started(0)
+    for offset, stamp in ((3, 0.0), (4, SPAN)):
+        log.add("s", boot_id="b", stamp=stamp, acked=500, offset=offset)
+    assert log.horizon(L) == -1
+
+
+def the_margin_is_waited_for(copy: Copy) -> None:
+    """Half of the margin is no proof: this source's clock may run fast, and the worker's slow."""
+    log = copy.module(_EXPIRY).HeartbeatLog(L)
+    log.started(0)
+    log.add("s", boot_id="b", stamp=0.0, acked=1, offset=2)
+    log.add("s", boot_id="b", stamp=(L + SPAN) / 2, acked=2, offset=3)
+    assert log.horizon(L) == -1
+
+
+def a_gap_voids_the_evidence(copy: Copy) -> None:
+    log = copy.module(_EXPIRY).HeartbeatLog(L)
+    log.started(0)
+    log.add("s", boot_id="b", stamp=0.0, acked=12, offset=13)
+    log.started(11)
+    assert log.floor == 10
+    log.add("s", boot_id="b", stamp=SPAN, acked=13, offset=20)
+    assert log.horizon(L) == -1
+
+
+def two_boots_are_two_clocks(copy: Copy) -> None:
+    log = copy.module(_EXPIRY).HeartbeatLog(L)
+    log.started(0)
+    log.add("s", boot_id="b", stamp=0.0, acked=1, offset=2)
+    log.add("s", boot_id="c", stamp=SPAN, acked=2, offset=3)
+    assert log.horizon(L) == -1
+
+
+def _beat(copy: Copy, name: str, uuid: str, stamp: float, acked: int | None) -> object:
+    records = copy.module(_RECORDS)
+    return records.Heartbeat(
+        group="g", worker=records.Incarnation(name, uuid), stamp=stamp, boot_id="b", acked=acked, lease_s=L, epoch=0,
+        phase=records.Phase.ACTIVE, owned={},
+    )  # fmt: skip
+
+
+def two_incarnations_are_two_clocks(copy: Copy) -> None:
+    """The one stamps before the other begins to count: a process that started later has a later origin."""
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    state.log.started(0)
+    state.fold(_beat(copy, "w", "w1", 3.0, None), offset=0, at=0.0)
+    state.fold(_beat(copy, "s", "s1", 0.0, 1), offset=2, at=0.0)
+    state.fold(_beat(copy, "s", "s2", SPAN, 2), offset=3, at=0.0)
+    assert state.to_expire() == {}
+
+
+def only_a_sources_own_stamps_count(copy: Copy) -> None:
+    """The broker's time, or anybody else's, may jump."""
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    state.log.started(0)
+    state.fold(_beat(copy, "w", "w1", 3.0, None), offset=0, at=0.0)
+    state.fold(_beat(copy, "s", "s1", 0.0, 1), offset=2, at=0.0)
+    state.fold(_beat(copy, "s", "s1", 1.0, 2), offset=3, at=1000.0)
+    assert state.to_expire() == {}
+
+
+def _over(copy: Copy) -> tuple[object, object]:
+    """Return a state in which a worker has expired whose heartbeat lies at 7, and the worker."""
+    records = copy.module(_RECORDS)
+    worker = records.Incarnation("w", "w1")
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    state.log.started(0)
+    state.fold(_beat(copy, "w", "w1", 3.0, None), offset=7, at=0.0)
+    state.fold(records.Expired(group="g", worker=worker, control_id="c", evidence="platform"), offset=0, at=0.0)
+    return state, worker
+
+
+def a_retained_heartbeat_keeps_the_records(copy: Copy) -> None:
+    state, _ = _over(copy)
+    assert state.forgettable(7) == ()  # type: ignore[attr-defined]
+    assert state.forgettable(8) != ()  # type: ignore[attr-defined]
+
+
+def a_plan_keeps_the_records(copy: Copy) -> None:
+    state, worker = _over(copy)
+    records = copy.module(_RECORDS)
+    grants = {records.Tp("t", 0): records.Grant(owner=worker, epoch=1)}
+    plan = records.Plan(
+        group="g", epoch=records.Epoch("c", 1), topics={"t": "t"}, grants=grants, waits={}, starts={}, leases_s={}, requested=(),
+        summary="", at=0.0,
+    )  # fmt: skip
+    state.fold(plan, offset=1, at=0.0)  # type: ignore[attr-defined]
+    assert state.forgettable(8) == ()  # type: ignore[attr-defined]
+
+
+def _planned(copy: Copy, state: object, owners: object, starts: object) -> object:
+    records, planning = copy.module(_RECORDS), copy.module(_PLANNING)
+    return planning.next_plan(
+        state,
+        planning.Intended(
+            owners=owners,
+            topics={"t": "t"},
+            partitions=frozenset({records.Tp("t", 0)}),
+            starts=starts,
+            requested=(),
+            summary="",
+            at=0.0,
+        ),
+    )
+
+
+def a_published_start_stays(copy: Copy) -> None:
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    tp = records.Tp("t", 0)
+    state.fold(_planned(copy, state, {}, {tp: 5}), offset=0, at=0.0)
+    second = _planned(copy, state, {}, {tp: 9})
+    assert second.starts == {tp: 5}  # type: ignore[attr-defined]
+
+
+def numbers_grow(copy: Copy) -> None:
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    first = _planned(copy, state, {}, {})
+    state.fold(first, offset=0, at=0.0)
+    assert _planned(copy, state, {}, {}).epoch.number > first.epoch.number  # type: ignore[attr-defined]
+
+
+def a_partition_that_stays_keeps_its_token(copy: Copy) -> None:
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    tp, owner = records.Tp("t", 0), records.Incarnation("w", "w1")
+    state.fold(_planned(copy, state, {tp: owner}, {}), offset=0, at=0.0)
+    assert _planned(copy, state, {tp: owner}, {}).grants[tp].epoch == 1  # type: ignore[attr-defined]
+
+
+def what_is_not_released_is_not_moved_again(copy: Copy) -> None:
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    tp, owners = records.Tp("t", 0), [records.Incarnation("w", f"w{n}") for n in range(3)]
+    for owner in owners[:2]:
+        state.fold(_planned(copy, state, {tp: owner}, {}), offset=0, at=0.0)
+    assert _planned(copy, state, {tp: owners[2]}, {}).grants[tp].owner == owners[1]  # type: ignore[attr-defined]
+
+
+def the_first_plan_waits_for_everybody(copy: Copy) -> None:
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    state.log.started(0)
+    state.fold(_beat(copy, "w", "w1", 3.0, None), offset=0, at=0.0)
+    tp = records.Tp("t", 0)
+    waits = _planned(copy, state, {tp: records.Incarnation("s", "s1")}, {}).waits.get(tp, ())  # type: ignore[attr-defined]
+    assert [w.worker.uuid for w in waits] == ["w1"]
+
+
+def a_suspended_machine_loses_its_lease(copy: Copy) -> None:
+    """CLOCK_MONOTONIC_RAW stands still in suspend, CLOCK_BOOTTIME may be slewed: the greater counts."""
+    clock = copy.module("autoscaler.worker.clock")
+    reads = {"boot": 0.0, "raw": 0.0}
+    real, fake = clock.time, SimpleNamespace(CLOCK_BOOTTIME="boot", CLOCK_MONOTONIC_RAW="raw", clock_gettime=reads.__getitem__)
+    clock.__dict__["time"] = fake
+    now = clock.lease_clock()
+    clock.__dict__["time"] = real
+    reads.update(boot=100.0, raw=1.0)
+    assert now() == 100.0
+    reads.update(boot=184.0, raw=200.0)
+    assert now() == 200.0
+
+
+class _Message:
+    """As the client's, as far as the intake looks."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def __len__(self) -> int:
+        return 1
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def error(self) -> None:
+        return None
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+def only_what_was_handed_out_is_processed(copy: Copy) -> None:
+    """Five records are fetched, the application takes two of them and asks for the next batch."""
+    intake_module, records = copy.module("autoscaler.worker.intake"), copy.module(_RECORDS)
+    brought = [[_Message(i) for i in range(5)]]
+    consumer = SimpleNamespace(consume=lambda _n, _s: brought.pop() if brought else [])
+    intake = intake_module.Intake(consumer, lambda: 0.0, batch_size_bytes=5, wait_time_s=0.01, idle_s=1.0)
+    run = intake_module.Run(tp=records.Tp("id", 0), topic="t", epoch=1, position=0, processed=0, committed=0)
+    intake.runs["t", 0] = run
+    batch = iter(intake.fetch(intake_module.Lease(until=float("inf"))))
+    assert [next(batch).offset(), next(batch).offset()] == [0, 1]
+    intake.finish()
+    assert run.processed == 2
+    assert run.position == 5

@@ -1,0 +1,374 @@
+"""Every rule broken once, in the text of the modules that production runs, and what notices it.
+
+A mutation that chance finds names the seed of a schedule that breaks a promise under it; the others name a directed check: a
+function that takes a copy of the modules and raises ``AssertionError`` if the rule is broken there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.handover import directed
+from tests.handover.mutants import Copy, Edit
+
+WORKER, STATE, PLANNING, EXPIRY = "handover.worker_state", "handover.controller_state", "handover.planning", "handover.expiry"
+_CONTROLLER = "tests.handover.simulation.controller"
+_APPLICATION = "tests.handover.simulation.worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A broken rule.
+
+    Attributes:
+        name: What is done wrong.
+        edits: How.
+        seed: Of a schedule that breaks a promise under it.
+        directed: A check that fails under it.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    seed: int | None = None
+    directed: Callable[[Copy], None] | None = None
+
+
+LISTED = (
+    Mutation(
+        "a worker takes a release of any epoch",
+        (Edit(WORKER, "state.released.get((tp, w.worker), -1) >= w.epoch for w", "(tp, w.worker) in state.released for w"),),
+        seed=9,
+    ),
+    Mutation(
+        "the controller takes a release of any epoch",
+        (Edit(STATE, "return release is not None and release.epoch >= wait.epoch", "return release is not None"),),
+        seed=35,
+    ),
+    Mutation(
+        "waits are not carried forward",
+        (Edit(PLANNING, "{w.worker: w.epoch for w in state.unreleased(tp)} | dict", "dict"),),
+        seed=15,
+    ),
+    Mutation(
+        "an owner that never started is not waited for",
+        (
+            Edit(
+                PLANNING,
+                "previous.owner != grant.owner and previous.owner not in state.over:",
+                "previous.owner != grant.owner and previous.owner not in state.over and state.has_taken(tp, previous):",
+            ),
+        ),
+        seed=9,
+    ),
+    Mutation(
+        "a partition is resumed after its release was sent",
+        (
+            Edit(
+                WORKER,
+                "    if tp in state.kept:\n        return True",
+                "    if tp in state.kept or tp in state.answered:\n        return True",
+            ),
+        ),
+        seed=2,
+    ),
+    Mutation(
+        "a wait is answered while draining",
+        (Edit(WORKER, "not (tp in state.active or tp in state.draining or tp in state.wanted)", "tp not in state.wanted"),),
+        seed=0,
+    ),
+    Mutation(
+        "no second look after the offset has been read",
+        (
+            Edit(WORKER, "elif state.wanted.get(tp) == epoch and _free(state, tp):", "else:"),
+            Edit(WORKER, "if state.wanted.get(tp) == epoch}", "}"),
+            Edit(WORKER, "if not (lost or dropped) and len(reading) == len(state.reading):", "if not (lost or dropped):"),
+        ),
+        directed=directed.what_was_taken_away_meanwhile_is_not_started,
+    ),
+    Mutation(
+        "the lease runs from the acknowledgement",
+        (
+            Edit(
+                WORKER,
+                "return _settle(_acknowledge(state, stamp, offset), now)",
+                "return _settle(_acknowledge(state, stamp, offset, now), now)",
+            ),
+            Edit(
+                WORKER,
+                "def _acknowledge(state: WorkerState, stamp: float, offset: int)",
+                "def _acknowledge(state: WorkerState, stamp: float, offset: int, now: float)",
+            ),
+            Edit(WORKER, "newest = stamp if state.acked_stamp is None else max(stamp, state.acked_stamp)", "newest = now"),
+        ),
+        directed=directed.lease_from_the_stamp,
+    ),
+    Mutation(
+        "a late acknowledgement revives",
+        (
+            Edit(
+                WORKER, "    if _overdue(state, now):", "    if _overdue(state, now) and not isinstance(event, HeartbeatAcked):"
+            ),
+            Edit(
+                WORKER,
+                "    if state.lapsed or state.left:\n        return state, ()",
+                "    if state.left:\n        return state, ()",
+            ),
+        ),
+        directed=directed.a_late_acknowledgement_does_not_revive,
+    ),
+    Mutation(
+        "the lease is valid before the first acknowledgement",
+        (
+            Edit(WORKER, "if self.lapsed or self.left or self.acked_stamp is None:", "if self.lapsed or self.left:"),
+            Edit(
+                WORKER,
+                "return self.acked_stamp + self.lease_s",
+                "return (self.acked_stamp or self.first_sent or 0.0) + self.lease_s",
+            ),
+            Edit(WORKER, "    if state.acked_stamp is not None:\n        state = _stop", "    if True:\n        state = _stop"),
+        ),
+        directed=directed.nothing_before_the_first_acknowledgement,
+    ),
+    Mutation(
+        "an expired worker does not lapse when it reads so",
+        (Edit(WORKER, "    if state.me in over:\n", "    if False:\n"),),
+        directed=directed.own_end_is_a_lapse,
+    ),
+    Mutation(
+        "the stamp of a record that is not acknowledged is evidence",
+        (Edit(EXPIRY, "source.acked.append(acked)", "source.acked.append(offset)"),),
+        directed=directed.only_acknowledged_records_are_evidence,
+    ),
+    Mutation(
+        "a failed record is taken for acknowledged",
+        (
+            Edit(
+                WORKER,
+                "return _beat(replace(state, in_flight=None, due=now) if state.in_flight == stamp else state, now, ())",
+                "return _settle(_acknowledge(state, stamp, state.acked_offset or 0), now)",
+            ),
+        ),
+        directed=directed.a_failed_heartbeat_gives_no_lease,
+    ),
+    Mutation(
+        "a gap is ignored",
+        (Edit(EXPIRY, "        self._sources.clear()\n        self._floor = log_start - 1", "        self._floor = -1"),),
+        directed=directed.a_gap_voids_the_evidence,
+    ),
+    Mutation(
+        "stamps of two boots are joined",
+        (Edit(EXPIRY, "if source is None or source.boot_id != boot_id:", "if source is None:"),),
+        directed=directed.two_boots_are_two_clocks,
+    ),
+    Mutation(
+        "stamps of two incarnations are joined",
+        (
+            Edit(STATE, "self.log.add(beat.worker.uuid,", 'self.log.add("anybody",'),
+            Edit(STATE, "self.log.add(record.incarnation,", 'self.log.add("anybody",'),
+            Edit(EXPIRY, "if source is None or source.boot_id != boot_id:", "if source is None:"),
+            Edit(EXPIRY, "if source.stamps and (stamp < source.stamps[-1] or acked < source.acked[-1]):", "if False:"),
+        ),
+        directed=directed.two_incarnations_are_two_clocks,
+    ),
+    Mutation(
+        "a lapsed process joins under its old uuid",
+        (
+            Edit(
+                _APPLICATION,
+                "me = Incarnation(self.name, world.new_id(self.name))",
+                'me = self.loop.me if hasattr(self, "loop") else Incarnation(self.name, world.new_id(self.name))',
+            ),
+        ),
+        seed=17,
+    ),
+    Mutation(
+        "the planned owner stands in its own wait",
+        (Edit(PLANNING, "            epochs.pop(grant.owner, None)", "            pass"),),
+        seed=2,
+    ),
+    Mutation(
+        "records of an incarnation that the plan names are deleted",
+        (Edit(STATE, "w not in named and (", "("),),
+        directed=directed.a_plan_keeps_the_records,
+    ),
+    Mutation(
+        "records of an incarnation whose heartbeats are in the log are deleted",
+        (Edit(STATE, " and (w not in self.beats or self.beats[w].offset < log_start)]", "]"),),
+        directed=directed.a_retained_heartbeat_keeps_the_records,
+    ),
+    Mutation(
+        "the first plan waits for nobody",
+        (
+            Edit(
+                PLANNING,
+                "suspects = [] if state.plan else [w for w in state.beats if w not in state.over]",
+                "suspects: list[Incarnation] = []",
+            ),
+        ),
+        directed=directed.the_first_plan_waits_for_everybody,
+    ),
+    Mutation(
+        "no margin", (Edit(EXPIRY, "return 0.5 + 0.1 * lease_s", "return 0.0"),), directed=directed.the_margin_is_waited_for
+    ),
+    Mutation(
+        "an epoch's number is used again",
+        (
+            Edit(
+                PLANNING,
+                "number = state.plan.epoch.number + 1 if state.plan else 1",
+                "number = max(1, state.plan.epoch.number) if state.plan else 1",
+            ),
+        ),
+        directed=directed.numbers_grow,
+        seed=0,
+    ),
+    Mutation(
+        "released before it is drained",
+        (Edit(WORKER, "        draining={**state.draining, **{tp: state.active[tp] for tp in lost}},\n", ""),),
+        seed=0,
+    ),
+    Mutation(
+        "the broker's clock is evidence",
+        (Edit(STATE, "boot_id=beat.boot_id, stamp=beat.stamp,", "boot_id=beat.boot_id, stamp=at,"),),
+        directed=directed.only_a_sources_own_stamps_count,
+    ),
+    Mutation(
+        "a clock that stops in suspend",
+        (Edit("worker.clock", "return a if a > b else b", "return b"),),
+        directed=directed.a_suspended_machine_loses_its_lease,
+    ),
+    Mutation(
+        "what is fetched counts as processed",
+        (Edit("worker.intake", "run.processed = (message.offset() or 0) + 1", "run.processed = run.position"),),
+        directed=directed.only_what_was_handed_out_is_processed,
+    ),
+)
+OWN = (
+    Mutation(
+        "an expired owner's release is waited for, for ever",
+        (
+            Edit(STATE, "        if wait.worker in self.over:\n            return True\n", ""),
+            Edit(WORKER, "w.worker in state.over or ", ""),
+        ),
+        seed=1,
+    ),
+    Mutation(
+        "a partition that stays is granted anew with every plan",
+        (Edit(PLANNING, "    return present.owner != owner and (", "    return ("),),
+        directed=directed.a_partition_that_stays_keeps_its_token,
+    ),
+    Mutation(
+        "a partition not released yet is moved again",
+        (Edit(PLANNING, "(present.owner in state.over or not state.unreleased(tp))", "True"),),
+        directed=directed.what_is_not_released_is_not_moved_again,
+    ),
+    Mutation(
+        "a lost release is not sent again",
+        (Edit(WORKER, "again = {tp} if state.answered.get(tp) == epoch else set()", "again: set[Tp] = set()"),),
+        seed=11,
+    ),
+    Mutation(
+        "one that is leaving takes partitions",
+        (Edit(WORKER, " and not state.leaving}", "}"),),
+        directed=directed.a_leaving_worker_takes_nothing,
+    ),
+    Mutation(
+        "an older plan replaces a newer one",
+        (Edit(WORKER, "if plan is None or record.epoch.number > plan.epoch.number:", "if True:"),),
+        directed=directed.an_older_plan_says_nothing,
+    ),
+    Mutation(
+        "a second heartbeat is sent while one is in flight",
+        (Edit(WORKER, "now < state.due or state.in_flight is not None or", "now < state.due or"),),
+        directed=directed.one_heartbeat_in_flight,
+    ),
+    Mutation(
+        "the lease is counted from the first heartbeat that was sent",
+        (
+            Edit(
+                WORKER,
+                "newest = stamp if state.acked_stamp is None else max(stamp, state.acked_stamp)",
+                "newest = stamp if state.acked_stamp is None else state.acked_stamp",
+            ),
+        ),
+        seed=4,
+    ),
+    Mutation(
+        "a start is resolved anew with every plan",
+        (Edit(PLANNING, "published.get(tp, start)", "start"),),
+        directed=directed.a_published_start_stays,
+    ),
+    Mutation(
+        "an acknowledgement from behind its own record is evidence",
+        (Edit(EXPIRY, "if acked is None or acked >= offset:", "if acked is None:"),),
+        directed=directed.an_impossible_acknowledgement_is_no_evidence,
+    ),
+    Mutation(
+        "half of the lease and margin is enough",
+        (Edit(EXPIRY, "span_s = lease_s + margin_s(lease_s)", "span_s = (lease_s + margin_s(lease_s)) / 2"),),
+        directed=directed.the_margin_is_waited_for,
+        seed=19,
+    ),
+    Mutation(
+        "fetching is not stopped",
+        (Edit(WORKER, "        effects.append(StopFetching(tps=tuple(lost)))", "        pass"),),
+        seed=18,
+    ),
+    Mutation(
+        "the newest plan's new epoch does not reach what is running",
+        (
+            Edit(
+                WORKER,
+                "active = {tp: wanted.get(tp, epoch) for tp, epoch in state.active.items()}",
+                "active = dict(state.active)",
+            ),
+        ),
+        directed=directed.a_running_partition_gets_the_new_token,
+    ),
+    Mutation(
+        "a controller does not fence its predecessor",
+        (
+            Edit(
+                _CONTROLLER,
+                "lambda: world.coordinator.init(TX, world.control)",
+                "lambda: world.coordinator.epochs.setdefault(TX, 1)",
+            ),
+        ),
+        seed=5,
+    ),
+    Mutation(
+        "a decision before the own last commit is read",
+        (
+            Edit(_CONTROLLER, "            if self.read >= self.barrier:\n", "            if True:\n"),
+            Edit(_CONTROLLER, "if self.read >= min(at_least, world.control.stable):", "if True:"),
+        ),
+        seed=59,
+    ),
+    Mutation(
+        "a plan that is not committed is read",
+        (Edit("tests.handover.simulation.broker", "return min(self.open.values(), default=self.end)", "return self.end"),),
+        seed=91,
+    ),
+    Mutation(
+        "a commit of what is fetched",
+        (
+            Edit(
+                _APPLICATION,
+                "wanted = {r: r.processed for r in runs if r.processed > r.committed}",
+                "wanted = {r: max(r.position, r.processed) for r in runs if r.position > r.committed}",
+            ),
+        ),
+        seed=0,
+    ),
+    Mutation(
+        "a lapsed process has left before its application has returned",
+        (
+            Edit(
+                _APPLICATION,
+                "                loop.idle.fill(None)\n",
+                '                loop.idle.fill(None)\n                self._send_control("left", self._left(loop))\n',
+            ),
+        ),
+        seed=0,
+    ),
+)
+ALL = (*LISTED, *OWN)
