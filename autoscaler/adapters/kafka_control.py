@@ -28,16 +28,17 @@ from autoscaler.adapters.kafka_topics import (
     client_log,
     describe,
     ensure_control_topics,
+    offsets_retention_s,
     retried,
     translated,
 )
-from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Loss, Plan, Tick, Tp
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Loss, Plan, Tick, Tp, recommit_s
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
 
@@ -94,6 +95,8 @@ class KafkaControl:
         self._state = ControllerState(group, "", lease_s)
         self._latencies = Latencies()
         self._ended: frozenset[str] = frozenset()
+        self._retention_s: float | None = None
+        self._recommit_at = 0.0
         self._losses: dict[Tp, Loss] = {}  # that the latest plan does not count yet
         self._committed: set[Tp] = set()  # partitions known to have a committed offset
         self._control = self._beats = ""  # ids of the two topics
@@ -119,6 +122,7 @@ class KafkaControl:
         log = self._catch_up()
         self._expire(log)
         self._count_losses(self._names(log))
+        self._recommit(self._names(log))
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
         parked = poisonous(self._losses, self._park_after)
@@ -182,6 +186,7 @@ class KafkaControl:
         self._committed.clear()
         self._foreign.clear()
         self._barrier, self._unsure = 0, False
+        self._retention_s = offsets_retention_s(self._admin)
         self._new_producer()
         log = LogReader(
             self._connection,
@@ -328,6 +333,31 @@ class KafkaControl:
             return
         self._losses |= counted(self._state, {tp: Reached(committed=committed.get(tp, -1), end=ends[tp]) for tp in unread})
 
+    # --- offsets of what nobody holds ---
+
+    def _recommit(self, names: Mapping[str, str]) -> None:
+        """Commit again, as it stands, what no worker can (rule 10), or the broker forgets it; a failure is said and tried again.
+
+        Nobody is granted these partitions now, and the plan that grants them is published by this thread later.
+        """
+        tps = sorted(tp for tp in self._state.unattended() if tp.topic_id in names)
+        if not tps or time.monotonic() < self._recommit_at:
+            return
+        every_s = recommit_s(self._retention_s)
+        self._recommit_at = time.monotonic() + every_s / 4
+        try:
+            found = [tp for tp in self._committed_as(tps, names, timeout_s=_LOOK_S).values() if tp.offset >= 0]
+            with translated(f"keep offsets of group {self._group}"):
+                done = self._offsets.commit(offsets=found, asynchronous=False) if found else []
+        except AutoscalerError as e:
+            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, e)
+            return
+        if failed := [tp for tp in done if tp.error is not None]:
+            said = f"{failed[0].topic}-{failed[0].partition}: {failed[0].error.name()}"
+            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, said)
+            return
+        self._recommit_at = time.monotonic() + every_s
+
     def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records in one transaction and remember what must be read before the next decision.
 
@@ -409,6 +439,7 @@ class KafkaControl:
             summary=intent.summary,
             at=self._clock.now(),
             losses=self._losses,
+            recommit_s=None if self._retention_s is None else recommit_s(self._retention_s),
             resets={Tp(facts[p.topic].topic_id, p.partition): r for p, r in intent.resets.items() if p.topic in facts},
             parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and self._lost(tp)),
         )
@@ -426,6 +457,11 @@ class KafkaControl:
 
     def _committed_of(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float = _CALL_S) -> dict[Tp, int]:
         """Return the committed offset of those that have one."""
+        found = self._committed_as(tps, names, timeout_s=timeout_s)
+        return {tp: int(x.offset) for tp, x in found.items() if x.offset >= 0}
+
+    def _committed_as(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float) -> dict[Tp, TopicPartition]:
+        """Return what is committed, metadata included."""
         by_name = {(names[tp.topic_id], tp.partition): tp for tp in tps}
         if self._offsets is None:  # a consumer that never joins; the admin client's call crashes when the coordinator is loading
             self._offsets = client(Consumer, self._connection, {"group.id": self._group, "enable.auto.commit": False})
@@ -433,7 +469,7 @@ class KafkaControl:
             found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=timeout_s)
         if failed := [tp for tp in found if tp.error is not None]:
             raise TransientError(f"read committed offsets of group {self._group}: {failed[0].error.name()}")
-        return {by_name[tp.topic, tp.partition]: int(tp.offset) for tp in found if tp.offset >= 0}
+        return {by_name[tp.topic, tp.partition]: tp for tp in found}
 
     def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
         latest = plan is None and self._reset_policy == "latest"

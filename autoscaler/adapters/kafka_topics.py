@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
-from autoscaler.errors import SettingsError, TransientError
+from autoscaler.errors import AutoscalerError, SettingsError, TransientError
 from autoscaler.handover.expiry import margin_s
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, kafka_id
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
 
 _T = TypeVar("_T")
@@ -180,6 +180,19 @@ def facts_of(name: str, future: "concurrent.futures.Future[Any]", *, timeout_s: 
                 return None
             raise
     return TopicFacts(topic_id=kafka_id(str(found.topic_id)), partitions=len(found.partitions))
+
+
+def offsets_retention_s(admin: AdminClient, *, timeout_s: float = 5.0) -> float | None:
+    """Return for how long the brokers keep an offset that is not committed again; ``None`` if they do not tell this user."""
+    try:
+        with translated("read the brokers' configuration"):
+            broker = min(admin.list_topics(timeout=timeout_s).brokers)
+            asked = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+            found = admin.describe_configs([asked], request_timeout=timeout_s)[asked].result(timeout_s + 1)
+        return 60.0 * float(found["offsets.retention.minutes"].value)
+    except (AutoscalerError, ValueError, LookupError) as e:
+        client_log.info("how long offsets are kept is not known (%s): they are committed anew every %.0f s", e, RECOMMIT_S)
+        return None
 
 
 def ensure_control_topics(

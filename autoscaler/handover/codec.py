@@ -239,6 +239,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
         "requested": list(plan.requested),
         "summary": plan.summary,
         "at": plan.at,
+        "recommit": plan.recommit_s,
     }
 
 
@@ -278,6 +279,7 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         losses=losses,
         parked=parked,
         resets=resets,
+        recommit_s=None if (recommit := body.get("recommit")) is None else _float(recommit),
     )
 
 

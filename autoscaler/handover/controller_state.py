@@ -266,6 +266,10 @@ class ControllerState:
         """Return the partitions that the latest plan parks and an operator has released since."""
         return frozenset(self.plan.parked if self.plan else ()) - frozenset(self.parked())
 
+    def unattended(self) -> frozenset[Tp]:
+        """Return the partitions whose offsets nobody but the controller can keep (rule 10): parked, or their owner is gone."""
+        return frozenset(self.parked()) | self.orphans()
+
     def pending(self) -> frozenset[Tp]:
         """Return the planned partitions whose owner is not over and has not taken them yet."""
         return frozenset(tp for tp, g in self._grants() if g.owner not in self.over and not self.has_taken(tp, g))

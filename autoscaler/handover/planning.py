@@ -24,6 +24,7 @@ class Intended:
         losses: Losses that the latest plan does not count yet.
         parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
         resets: For partitions whose committed offset is out of range: that offset, and where to go on.
+        recommit_s: As in ``Plan``.
     """
 
     owners: Mapping[Tp, Incarnation]
@@ -36,6 +37,7 @@ class Intended:
     losses: Mapping[Tp, Loss] = field(default_factory=dict)
     parked: frozenset[Tp] = frozenset()
     resets: Mapping[Tp, tuple[int, int]] = field(default_factory=dict)
+    recommit_s: float | None = None
 
 
 def next_plan(state: ControllerState, intended: Intended) -> Plan:
@@ -66,6 +68,7 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
         losses=_losses(state, intended),
         parked=parked,
         resets=_resets(state, intended, number),
+        recommit_s=intended.recommit_s,
     )
     known = state.named()
     plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named_by(plan))})

@@ -10,6 +10,15 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 CONTROL_TOPIC = "__autoscaler_control"
 HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
+RECOMMIT_S = 600.0  # between two commits of an offset that does not advance, where nothing asks for a shorter time (rule 10)
+
+
+def recommit_s(retention_s: float | None) -> float:
+    """Return after how long an offset that does not advance is to be committed again, for brokers that keep it so long.
+
+    A quarter, so that one that was missed twice is there still; the offset of a manual group expires partition by partition.
+    """
+    return RECOMMIT_S if retention_s is None else min(RECOMMIT_S, retention_s / 4)
 
 
 def kafka_id(text: str) -> str:
@@ -96,6 +105,8 @@ class Plan:
         losses: Partitions that owners were lost by since their committed offset last advanced (rule 9).
         parked: Partitions that nobody gets until an operator releases them, and the epoch that parked each (rule 9).
         resets: Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5).
+        recommit_s: Longest time between two commits of an offset that does not advance (rule 10); ``None``: the brokers do not
+            say how long they keep offsets.
     """
 
     group: str
@@ -111,6 +122,7 @@ class Plan:
     losses: dict[Tp, Loss] = field(default_factory=dict)
     parked: dict[Tp, int] = field(default_factory=dict)
     resets: dict[Tp, Reset] = field(default_factory=dict)
+    recommit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

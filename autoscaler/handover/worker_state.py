@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from autoscaler.handover.codec import Key
-from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
+from autoscaler.handover.records import RECOMMIT_S, Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
 
 HEARTBEATS_PER_LEASE = 10
 _TAKEN_KEPT = 4  # heartbeats that repeat a take, so that a controller that starts anew still sees it
@@ -34,10 +34,16 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elapsed:
-    """Time has passed; ``busy_since`` is when the application got the batch that it has not returned from."""
+    """Time has passed.
+
+    Attributes:
+        busy_since: When the application got the batch that it has not returned from, or said last that it takes long.
+        read_at: When the control log was last known to be read to its end.
+    """
 
     totals: Totals = Totals()
     busy_since: float | None = None
+    read_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +247,7 @@ class WorkerState:
     left: bool = False
     totals: Totals = Totals()
     busy_since: float | None = None
+    read_at: float | None = None
     plan: Plan | None = None
     wanted: Mapping[Tp, int] = field(default_factory=dict)
     asked: Mapping[Tp, int] = field(default_factory=dict)
@@ -264,6 +271,12 @@ class WorkerState:
         return self.acked_stamp + self.lease_s
 
     @property
+    def recommit_s(self) -> float:
+        """Return after how long an offset that does not advance is committed again (rule 10)."""
+        said = None if self.plan is None else self.plan.recommit_s
+        return RECOMMIT_S if said is None else min(said, RECOMMIT_S)
+
+    @property
     def epoch(self) -> int:
         """Return the number of the newest plan read; 0 before the first."""
         return 0 if self.plan is None else self.plan.epoch.number
@@ -276,8 +289,8 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
     if _overdue(state, now):
         return _lapse(state, "no acknowledged heartbeat within the lease")
     match event:
-        case Elapsed(totals=totals, busy_since=busy_since):
-            state = replace(state, totals=totals, busy_since=busy_since)
+        case Elapsed(totals=totals, busy_since=busy_since, read_at=read_at):
+            state = replace(state, totals=totals, busy_since=busy_since, read_at=read_at)
             return _settle(state, now) if state.stalled else _beat(state, now, ())
         case HeartbeatAcked(stamp=stamp, offset=offset):
             return _settle(_acknowledge(state, stamp, offset), now)
@@ -517,8 +530,8 @@ def _released(state: WorkerState, tp: Tp, offset: int) -> SendReleased:
 
 
 def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
-    """Rule 6: send a heartbeat if one is due and none is in flight; rule 7: none after twice the longest batch."""
-    if now < state.due or state.in_flight is not None or _busy_s(state, now) > 2 * state.max_batch_s:
+    """Rule 6: send a heartbeat if one is due and none is in flight; rule 7: none after twice the longest time held up."""
+    if now < state.due or state.in_flight is not None or _held_up_s(state, now) > 2 * state.max_batch_s:
         return state, effects
     heartbeat = Heartbeat(
         group=state.group,
@@ -549,14 +562,15 @@ def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
     return state, (*effects, SendHeartbeat(heartbeat=heartbeat))
 
 
-def _busy_s(state: WorkerState, now: float) -> float:
-    return 0.0 if state.busy_since is None else now - state.busy_since
+def _held_up_s(state: WorkerState, now: float) -> float:
+    """Rule 7: for how long the application has not returned, or the control log could not be read; 0 if neither."""
+    return max(0.0 if since is None else now - since for since in (state.busy_since, state.read_at))
 
 
 def _phase(state: WorkerState, now: float) -> Phase:
     if state.leaving:
         return Phase.DRAINING
-    if _busy_s(state, now) > state.max_batch_s:
+    if _held_up_s(state, now) > state.max_batch_s:
         return Phase.STUCK
     return Phase.ACTIVE if state.ready else Phase.JOINING
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released, kafka_id
 from autoscaler.kept import kept
+from autoscaler.worker.clock import Elapsed
 from autoscaler.worker.settings import Connection
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ASK_S = 5.0  # bound of one request for metadata
 _POLL_S = 0.1
+_PROVE_S = 1.0
 _SAID_EVERY = 10  # tries between two lines that say what is being waited for
 
 LogEntry = Plan | Expired | Released | Left | Key
@@ -70,6 +72,11 @@ class ControlLog:
         take: Called with what was read, in order.
         caught_up: Called when the present end of the log has been reached.
         replaced: Called when the topic turns out to have been made anew.
+        now: The worker's clock.
+        prove_s: After how long without a record the log's end is asked for.
+
+    Attributes:
+        read_at: When, on that clock, it was last known that everything committed has been read.
     """
 
     def __init__(
@@ -81,7 +88,12 @@ class ControlLog:
         take: Callable[[tuple[LogEntry, ...]], None],
         caught_up: Callable[[], None],
         replaced: Callable[[], None],
+        now: Elapsed,
+        prove_s: float,
     ) -> None:
+        self.read_at = now()
+        self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
+        self._reached, self._refused = 0, False
         self._group = group
         self._control_id = place.control_id
         self._take = take
@@ -128,10 +140,12 @@ class ControlLog:
             self._look_at_id()
             first = self._consumer.poll(_POLL_S)
             if first is None:
+                self._prove()
                 continue
             messages = [first, *self._consumer.consume(1000, 0)]
             if entries := tuple(e for m in messages if m.error() is None and (e := self._entry(m)) is not None):
                 self._take(entries)
+            self._read(messages)
             for error in (m.error() for m in messages):
                 self._note(error)
 
@@ -156,7 +170,35 @@ class ControlLog:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
             self._caught_up()
         else:
+            self._refused = True
             _log.warning("control log: %s", error)
+
+    def _read(self, messages: Iterable[Message]) -> None:
+        """Note what a fetch has brought: a record, or the end."""
+        for message in messages:
+            error = message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (as above)
+                self._reached = max(self._reached, (message.offset() or 0) + (error is None))
+                self._refused, self.read_at = False, self._now()
+
+    def _prove(self) -> None:
+        """Find out whether nothing comes because there is nothing, or because nothing can be read (rule 7).
+
+        A client says neither that an empty fetch has succeeded nor that its fetches go unanswered. The end that it asks for here
+        is that of what is committed: an open transaction hides what follows it from both.
+        """
+        if self._now() < max(self._prove_at, self.read_at + self._prove_s):
+            return
+        self._prove_at = self._now() + self._prove_s
+        place = TopicPartition(CONTROL_TOPIC, self._partition)
+        try:
+            ends = self._consumer.get_watermark_offsets(place, timeout=_PROVE_S, cached=False)
+            (position,) = self._consumer.position([place])
+        except KafkaException as e:
+            _log.warning("control log: %s", e)
+            return
+        if ends is not None and not self._refused and max(position.offset, self._reached) >= ends[1]:
+            self.read_at = self._now()
 
     def _entry(self, message: Message) -> LogEntry | None:
         said = decode(message.key(), message.value(), control_id=self._control_id)

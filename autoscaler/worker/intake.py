@@ -35,7 +35,7 @@ class Run:
 
     Attributes:
         position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
-            committed.
+            committed, by this worker last at ``committed_at``; never yet: nobody knows how long ago its predecessor did.
         stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
         astray: The log does not hold its next offset; what came before is worked off.
     """
@@ -46,6 +46,7 @@ class Run:
     position: int
     processed: int
     committed: int
+    committed_at: float = float("-inf")
     stopping: bool = False
     handed: bool = False
     astray: bool = False

@@ -8,10 +8,11 @@ that they leave in the order decided.
 
 import json
 import logging
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
@@ -27,6 +28,8 @@ from autoscaler.worker.intake import Intake, Lease, Run
 from autoscaler.worker.settings import WorkerSettings
 
 _POLL_S = 0.02
+_PROVE_S = 5.0  # without a record of the control log, until its end is asked for
+EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over
 _AGAIN_S = 0.1  # between two tries of something that failed
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,7 @@ class Loop:
         self._runs: dict[Tp, Run] = {}  # taken and not released; the work thread's own
         self._pending: list[Run] = []  # of those, not fetched yet
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
+        self._lapsed_at: float | None = None
         self._caught_up = threading.Event()
         self._warm = threading.Event()
         self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
@@ -89,6 +93,8 @@ class Loop:
             take=self._take,
             caught_up=lambda: self._got_ready(self._caught_up, "the control log is read"),
             replaced=lambda: self._step(machine.LogReplaced()),
+            now=now,
+            prove_s=min(_PROVE_S, settings.max_batch_s / 4),
         )
         self._threads = [
             threading.Thread(target=self._execute, name="autoscaler-work", daemon=True),
@@ -110,7 +116,9 @@ class Loop:
 
     def tick(self) -> None:
         """Let the machine look at the time now."""
-        self._step(machine.Elapsed(totals=self.intake.figures.totals(), busy_since=self.intake.busy_since))
+        intake = self.intake
+        event = machine.Elapsed(totals=intake.figures.totals(), busy_since=intake.busy_since, read_at=self._log_reader.read_at)
+        self._step(event)
 
     def batch_ended(self) -> None:
         """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
@@ -173,6 +181,7 @@ class Loop:
                 self._work.put(effect)
             case machine.Lapse(why=why):
                 _log.error("%s/%s: the lease is over: %s", self.me.name, self.me.uuid, why)
+                self._lapsed_at = self._now()
                 self._work.put(effect)
             case _:
                 assert_never(effect)
@@ -217,6 +226,15 @@ class Loop:
         while not self._closed.is_set() and self._threads[0].is_alive():  # without the work thread there is no right to a lease
             self._producer.poll(_POLL_S)
             self.tick()
+            self._end_if_held()
+
+    def _end_if_held(self) -> None:
+        """Rule 6: end the process when an application does not return long after the lease is over: nothing else frees it."""
+        busy, longest = self.intake.busy_since, self._settings.max_batch_s
+        if self._lapsed_at is None or busy is None or self._now() - max(busy, self._lapsed_at) <= longest:
+            return
+        _log.critical("the application has not returned from a batch for %.0f s: the process ends", self._now() - busy)
+        os._exit(EXIT_HELD)
 
     def _execute(self) -> None:
         self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))
@@ -235,6 +253,7 @@ class Loop:
             if (now := self._now()) >= commit_at:
                 commit_at = now + self._settings.commit_interval_s
                 self._commit(self._runs.values())
+                self._recommit()
 
     def _queued(self) -> Iterator[Work]:
         """Wait for work and give all that has come: partitions that become free one by one are one request."""
@@ -302,7 +321,14 @@ class Loop:
 
     def _commit(self, runs: Iterable[Run]) -> bool:
         """Commit what is processed and not committed; synchronously, so that no older commit can follow a release."""
-        wanted = {r: r.processed for r in runs if r.processed > r.committed}
+        return self._commit_as({r: r.processed for r in runs if r.processed > r.committed})
+
+    def _recommit(self) -> None:
+        """Rule 10: commit again what stands still, or the broker forgets it; also soon after taking, see ``Run``."""
+        due = self._now() - self._state.recommit_s
+        self._commit_as({r: r.committed for r in self._runs.values() if r.committed >= 0 and r.committed_at <= due})
+
+    def _commit_as(self, wanted: Mapping[Run, int]) -> bool:
         if not wanted:
             return True
         if self._now() >= self.lease.until:
@@ -320,7 +346,7 @@ class Loop:
         bad = {(t.topic, t.partition) for t in failed}
         for run, offset in wanted.items():
             if (run.topic, run.tp.partition) not in bad:
-                run.committed = offset
+                run.committed, run.committed_at = offset, self._now()
         return not bad
 
     def _metadata(self, run: Run) -> str:

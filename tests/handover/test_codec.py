@@ -53,6 +53,7 @@ PLANS = st.builds(
     at=FLOATS,
     losses=st.dictionaries(TPS, st.builds(Loss, owners=INTS, offset=INTS | st.just(-1), epoch=INTS), max_size=3),
     parked=st.dictionaries(TPS, INTS, max_size=3),
+    recommit_s=st.none() | FLOATS,
     resets=st.dictionaries(TPS, st.builds(Reset, offset=INTS, start=INTS, epoch=INTS), max_size=3),
 )
 HEARTBEATS = st.builds(

@@ -223,6 +223,16 @@ def test_a_release_of_another_group_or_control_topic_counts_for_nothing() -> Non
     assert set(log.state.parked()) == {P0}
 
 
+def test_what_is_parked_or_has_lost_its_owner_is_kept_by_the_controller_alone() -> None:
+    log = alive(D, E)
+    for worker in (A, B, C):
+        lose(log, P0, worker)
+    log.plan({P1: D})
+    assert log.state.unattended() == {P0}
+    log.expired(D)
+    assert log.state.unattended() == {P0, P1}
+
+
 def test_nothing_is_parked_where_the_setting_says_never() -> None:
     assert poisonous({P0: Loss(owners=99, offset=0, epoch=1)}, None) == frozenset()
 

@@ -1,8 +1,12 @@
 """The permissions that docs/operations.md names: enough for a whole step of a managed group, and none too many."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
-from autoscaler.errors import AutoscalerError
+from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
@@ -121,6 +125,42 @@ def test_what_the_page_names_is_enough_to_measure_scale_and_hand_over(
         found = measured.until(lambda s: s.known)
         assert [p.lag_records for p in found.loads] == [0] * PARTITIONS, "everything is committed"
         assert all(f["size_bytes"] > 0 for f in measured.facts)
+
+
+def test_a_worker_that_may_not_read_the_control_log_any_more_is_stuck_then_over_and_joins_anew_when_it_may(
+    secure_broker: Broker, permissions: Permissions, topic: str, group: str, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ, "AUTOSCALER_CONNECTION": json.dumps(secure_broker.connection("worker")), "AUTOSCALER_GROUP": group,
+        "AUTOSCALER_TOPICS": topic, "AUTOSCALER_LEASE_S": "3", "AUTOSCALER_WORKER_NAME": "w-0", "MAX_BATCH_S": "3",
+        "CONSUMER_LOG_DIR": str(tmp_path), "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    control = controller(secure_broker, topic, group)
+    deadline = time.monotonic() + PATIENCE_S
+
+    def look(wanted: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+        """Return the phase of every live incarnation, once they are as wanted."""
+        phases: dict[str, str] = {}
+        while not wanted(phases):
+            assert time.monotonic() < deadline, phases
+            time.sleep(0.05)
+            with suppress(TransientError):  # a cycle on a busy machine waits for the next one
+                phases = {w.uuid: w.phase.value for w in control.observe().workers}
+        return phases
+
+    command = [sys.executable, str(Path(__file__).with_name("held_consumer.py"))]
+    with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
+        try:
+            (first,) = look(lambda p: list(p.values()) == ["active"])
+            permissions.revoke("worker", (TOPIC, CONTROL_TOPIC, READ))
+            look(lambda p: p.get(first) == "stuck")
+            look(lambda p: bool(p) and first not in p)
+            permissions.grant("worker", (TOPIC, CONTROL_TOPIC, READ))
+            look(lambda p: "active" in p.values())
+            assert "the lease is over" in (tmp_path / "err").read_text(encoding="utf-8")
+        finally:
+            process.kill()
+            control.close()
 
 
 def grant_of(name: str, topic: str, group: str) -> Grant:

@@ -204,13 +204,13 @@ class Workers:
             "CONSUMER_BYTES_PER_S": "400_000",
             "PYTHONPATH": str(ROOT),
         }
-        self.python = sys.executable
+        self.python, self.script = sys.executable, ROOT / "docs/examples/consumer.py"
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
         with (self.folder / f"{name}.err").open("ab") as err:
             self.running[name] = subprocess.Popen(
-                [self.python, str(ROOT / "docs/examples/consumer.py")],
+                [self.python, str(self.script)],
                 env={**self.environment, "AUTOSCALER_WORKER_NAME": name, "AUTOSCALER_INSTANCE": f"i-{name}"},
                 stderr=err,
             )

@@ -1,0 +1,44 @@
+"""A consumer that does what its records say: ``hold`` it for ever, ``keep`` it long and say so, or ``fail`` on it.
+
+Environment: MAX_BATCH_S. Each record that was processed leaves a line ``partition offset`` in CONSUMER_LOG_DIR/done.log.
+"""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from autoscaler.worker import ManagedConsumer
+
+LONGEST_S = float(os.environ["MAX_BATCH_S"])
+LOG = Path(os.environ["CONSUMER_LOG_DIR"]) / "done.log"
+
+
+def process(consumer: ManagedConsumer, said: bytes | None) -> None:
+    match said:
+        case b"hold":
+            time.sleep(3600)
+        case b"keep":
+            until = time.monotonic() + 3 * LONGEST_S
+            while time.monotonic() < until:
+                time.sleep(0.05)
+                consumer.keep_alive()
+        case b"fail":
+            msg = "cannot be processed"
+            raise ValueError(msg)
+        case _:
+            pass
+
+
+def main() -> None:
+    with ManagedConsumer(batch_size_bytes=32_000, wait_time_s=0.2, max_batch_s=LONGEST_S) as consumer:
+        for batch in consumer:
+            for message in batch:
+                process(consumer, message.value())
+                with LOG.open("a", encoding="utf-8") as log:
+                    log.write(f"{message.partition()} {message.offset()}\n")
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    main()
