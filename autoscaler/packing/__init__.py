@@ -4,7 +4,7 @@ from autoscaler.packing.algorithms import ALGORITHMS, assign, assign_arrays
 from autoscaler.packing.bounded import BEYOND_PRICE, Fitted, fewest_by_size, fit_count
 from autoscaler.packing.drift import DriftEstimator
 from autoscaler.packing.lower_bounds import lower_bound
-from autoscaler.packing.options import KNOWS_PAID_FOR, PRESETS, TAKES, Given, Options, Planned, Planner
+from autoscaler.packing.options import KNOWS_PAID_FOR, PRESETS, TAKES, Given
 from autoscaler.packing.placement import Assignment, r_score
 from autoscaler.packing.repair import consumer_loads, drain, place_unowned
 from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
@@ -20,9 +20,6 @@ __all__ = [
     "DriftEstimator",
     "Fitted",
     "Given",
-    "Options",
-    "Planned",
-    "Planner",
     "assign",
     "assign_2d",
     "assign_arrays",

@@ -15,7 +15,7 @@ from autoscaler.packing.exact import exact
 from autoscaler.packing.hfd import hfd
 from autoscaler.packing.indices import dense, indices_of, near
 from autoscaler.packing.mmr import mmr
-from autoscaler.packing.options import Floats, Given, Labels, Options, Planner, read_options
+from autoscaler.packing.options import ArrayPlanner, Floats, Given, Labels, Options, read_options
 from autoscaler.packing.pace import pace
 from autoscaler.packing.placement import Assignment, P, assignment
 from autoscaler.packing.published_arrays import place_arrays
@@ -25,7 +25,7 @@ _PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at
 _LEAST = float(np.finfo(np.float64).tiny)  # of a capacity: what has traffic is not mistaken for what has none
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
-PLANNERS: Mapping[str, Planner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": exact}
+PLANNERS: Mapping[str, ArrayPlanner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": exact}
 ALGORITHMS: tuple[str, ...] = (*published.PUBLISHED, *PLANNERS)
 
 

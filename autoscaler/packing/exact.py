@@ -180,7 +180,7 @@ def _compact(labels: Labels, known: int) -> Labels:
 
 
 def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
-    """Place every partition on the fewest consumers, and of such placements take one that moves least; see ``Planner``.
+    """Place every partition on the fewest consumers, and of such placements take one that moves least; see ``ArrayPlanner``.
 
     Consumers that are paid for do not count: so many may be used in any case.
 

@@ -15,7 +15,7 @@ from autoscaler.packing.portfolio import home_fit, is_settled
 
 
 def hfd(e: Floats, cost: Floats, home: Ints, _options: Options) -> Planned:
-    """Place every partition by home-fit decreasing and bring home what can; see ``Planner`` for the arrays."""
+    """Place every partition by home-fit decreasing and bring home what can; see ``ArrayPlanner`` for the arrays."""
     demand = demand_of(e, cost, home)
 
     def improve(present: Ints) -> Ints:

@@ -20,7 +20,7 @@ _FAILURES = 8  # in a row: heavier consumers are not emptied either
 
 
 def mmr(e: Floats, cost: Floats, home: Ints, options: Options) -> Planned:
-    """Repair and drain; see ``Planner`` for the arrays."""
+    """Repair and drain; see ``ArrayPlanner`` for the arrays."""
     demand = demand_of(e, cost, home)
     limit = LIMIT * options.fill_ratio
 

@@ -87,7 +87,7 @@ class Planned(NamedTuple):
     proven: bool | None = None
 
 
-class Planner(Protocol):
+class ArrayPlanner(Protocol):
     """An algorithm on arrays, in units of one consumer's capacity."""
 
     def __call__(self, e: Floats, cost: Floats, home: Labels, options: Options, /) -> Planned:
@@ -154,7 +154,7 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
         msg = f"{algorithm} does not take {', '.join(strange)}; it takes {', '.join(sorted(takes)) or 'no options'}"
         raise ValueError(msg)
     preset = given.get("preset", DEFAULT_PRESET)
-    if preset not in PRESETS:
+    if preset not in tuple(PRESETS):  # which compares: a list could not be looked up
         msg = f"preset {preset!r} is unknown; choose one of {', '.join(PRESETS)}"
         raise ValueError(msg)
     numbers = {name: checked_option(name, value) for name, value in given.items() if name in _RANGES and name != "drift"}

@@ -24,7 +24,7 @@ _USUAL = 0.23  # of the mean partition: drift at which the weight of the expecte
 
 
 def pace(e: Floats, cost: Floats, home: Ints, options: Options) -> Planned:
-    """Place every partition at the least J found; see ``Planner`` for the arrays."""
+    """Place every partition at the least J found; see ``ArrayPlanner`` for the arrays."""
     demand = demand_of(e, cost, home)
     prices = _prices(demand.share, options)
 

@@ -39,7 +39,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class Selection:
     """What to run.
 
     Attributes:
@@ -55,7 +55,7 @@ class Fleet:
     lower_bound: float
 
 
-def choose_sizes(demand: Demand, sizes: Sequence[Size], tries: int = 0) -> Fleet:
+def choose_sizes(demand: Demand, sizes: Sequence[Size], tries: int = 0) -> Selection:
     """Return consumers that hold all partitions at little cost.
 
     A partition above every size sits alone on the one with the greatest capacity.
@@ -71,8 +71,8 @@ def choose_sizes(demand: Demand, sizes: Sequence[Size], tries: int = 0) -> Fleet
     if not sizes:
         msg = "one size of consumer at least must be on offer"
         raise ValueError(msg)
-    fleets = [_downsized(demand, sizes, _filled(demand, sizes, base, tries)) for base in range(len(sizes))]
-    return min(fleets, key=lambda fleet: fleet.price)
+    selections = [_downsized(demand, sizes, _filled(demand, sizes, base, tries)) for base in range(len(sizes))]
+    return min(selections, key=lambda selection: selection.price)
 
 
 def _filled(demand: Demand, sizes: Sequence[Size], base: int, tries: int) -> Ints:
@@ -98,11 +98,11 @@ def _cheapest(sizes: Sequence[Size], rate: float, lag: float) -> int:
     return min(holding, key=lambda k: (sizes[k].price, k))
 
 
-def _downsized(demand: Demand, sizes: Sequence[Size], place: Ints) -> Fleet:
+def _downsized(demand: Demand, sizes: Sequence[Size], place: Ints) -> Selection:
     used = np.unique(place)
     contents = [tuple(np.flatnonzero(place == c).tolist()) for c in used]
     chosen = [_cheapest(sizes, float(demand.rate[list(ps)].sum()), float(demand.lag[list(ps)].sum())) for ps in contents]
-    return Fleet(
+    return Selection(
         contents=tuple(contents),
         sizes=tuple(chosen),
         price=math.fsum(sizes[k].price for k in chosen),

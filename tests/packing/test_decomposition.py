@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from autoscaler.evaluation.workloads import bounded_walk
 from autoscaler.packing.algorithms import assign_arrays
 from autoscaler.packing.bins import Floats, Ints
 from autoscaler.packing.lower_bounds import lower_bound
@@ -22,10 +23,9 @@ def crowded(rates: Floats, owner: Ints) -> bool:
 @pytest.fixture(scope="module")
 def walk() -> tuple[Floats, Ints, Floats]:
     """Return rates, their plan and the rates of the next measurement."""
-    rng = np.random.default_rng(1)
-    rates = rng.integers(0, 101, N) / 100
+    rates, later = bounded_walk(delta=5, seed=1, partitions=N, measurements=2) / 100
     plan = assign_arrays(rates, 1.0, np.full(N, -1), "PACE", drift=0.03)
-    return rates, plan, np.clip(rates + rng.integers(-5, 6, N) / 100, 0, 1)
+    return rates, plan, later
 
 
 def test_the_first_plan_is_close_to_the_fewest(walk: tuple[Floats, Ints, Floats]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
 from autoscaler.errors import PermanentError
+from autoscaler.evaluation.workloads import bounded_walk
 from autoscaler.packing.columns import Columns, placement_of
 from autoscaler.packing.exact import exact
 from autoscaler.packing.least_moves import least_r
@@ -148,13 +149,7 @@ def test_nothing_is_better_than_the_exact_plan(partitions: list[tuple[float, int
 
 
 def stream(n: int, steps: int, seed: int) -> Floats:
-    rng = np.random.default_rng(seed)
-    rates = rng.integers(0, 101, n)
-    rows = [rates]
-    for _ in range(steps - 1):
-        rates = np.clip(rates + rng.integers(-10, 11, n), 0, 100)
-        rows.append(rates)
-    return np.array(rows) / 100
+    return bounded_walk(delta=10, seed=seed, partitions=n, measurements=steps) / 100
 
 
 def test_equal_input_gives_equal_output_on_a_stream() -> None:
