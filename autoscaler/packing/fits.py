@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from heapq import heappush, heapreplace
 from typing import Protocol
 
-_ROUNDING = 1e-9  # of the capacity: sums of the same rates in another order must not disagree about fitting
+ROUNDING = 1e-9  # of the capacity: sums of the same rates in another order must not disagree about fitting
 
 
 class Fit(Protocol):
@@ -26,7 +26,7 @@ class Fit(Protocol):
 
 def limit_of(capacity: float) -> float:
     """Return the load up to which something fits."""
-    return capacity * (1.0 + _ROUNDING)
+    return capacity * (1.0 + ROUNDING)
 
 
 class NextFit:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-_ROUNDING = 1e-9  # a sum of floats that should be whole must not cost a consumer
+from autoscaler.packing.fits import ROUNDING
 
 
 def lower_bound(rates: Iterable[float], capacity: float) -> int:
@@ -21,8 +21,8 @@ def lower_bound(rates: Iterable[float], capacity: float) -> int:
     shares = [min(rate / capacity, 1.0) for rate in rates]
     if not shares:
         return 0
-    most = 1.0 + _ROUNDING  # that one consumer may be given, as fitting counts
-    return max(1, math.ceil(math.fsum(shares) / most - _ROUNDING), sum(1 for share in shares if share > 0.5 + _ROUNDING))
+    most = 1.0 + 2 * ROUNDING  # that one consumer may hold: what fits is above it by one at most, what stays there by two
+    return max(1, math.ceil(math.fsum(shares) / most - ROUNDING), sum(1 for share in shares if share > 0.5 + ROUNDING))
 
 
 def martello_toth(rates: Iterable[float], capacity: float) -> int:
@@ -41,15 +41,15 @@ def martello_toth(rates: Iterable[float], capacity: float) -> int:
     if not shares.size:
         return 0
     sums = np.concatenate(([0.0], np.cumsum(shares)))
-    half = int(np.searchsorted(shares, 0.5 + _ROUNDING, side="right"))  # partitions from here on have a consumer each
+    half = int(np.searchsorted(shares, 0.5 + ROUNDING, side="right"))  # partitions from here on have a consumer each
     best = lower_bound(shares.tolist(), 1.0)
     for t in np.unique(shares[:half]):
         small = int(np.searchsorted(shares, t, side="left"))
-        alone = 1.0 - t + 2 * _ROUNDING  # surely above what fits, whatever the rounding
+        alone = 1.0 - t + 2 * ROUNDING  # surely above what fits, whatever the rounding
         full = max(half, int(np.searchsorted(shares, alone, side="right")))  # nothing from t up goes beside these
         room = (full - half) - (sums[full] - sums[half])
         over = sums[half] - sums[small] - room
-        best = max(best, shares.shape[0] - half + max(0, math.ceil(over - _ROUNDING * shares.shape[0])))
+        best = max(best, shares.shape[0] - half + max(0, math.ceil(over - ROUNDING * shares.shape[0])))
     return best
 
 
@@ -69,5 +69,5 @@ def fewest_of(shares: Iterable[float], sizes: Iterable[float]) -> int:
         return 0
     may_be_alone = int((needed > offered[-1]).sum())
     rest = np.concatenate((needed[::-1].cumsum()[::-1], [0.0]))[: may_be_alone + 1]
-    reached = np.searchsorted(np.cumsum(offered), rest * (1 - _ROUNDING) - _ROUNDING) + (rest > _ROUNDING)
+    reached = np.searchsorted(np.cumsum(offered), rest * (1 - ROUNDING) - ROUNDING * needed.size) + (rest > ROUNDING)
     return max(1, int((np.arange(may_be_alone + 1) + reached).min()))

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
+from autoscaler.evaluation.workloads import bounded_walk
+from autoscaler.packing.algorithms import assign
 from autoscaler.packing.fill_prices import Relaxation, Steps, best_bound, bound_at
 from autoscaler.packing.least_moves import LeastR, least_r
 from autoscaler.packing.lower_bounds import fewest_of, lower_bound, martello_toth
@@ -156,15 +158,23 @@ def test_the_least_is_found_and_proven(rates: tuple[float, ...], home: tuple[int
 
 
 def test_a_known_placement_that_reaches_the_relaxation_is_proven_without_a_search() -> None:
-    rng = np.random.default_rng(9)
-    first = rng.integers(0, 101, 60) / 100
-    second = np.clip(first + rng.integers(-5, 6, 60) / 100, 0, 1)
+    first, second = bounded_walk(delta=5, seed=9, partitions=60, measurements=2) / 100
     calm = Options(consumer_price=0.7)
     home = np.unique(pace(first, first, np.full(60, -1), calm).labels, return_inverse=True)[1]
     labels = pace(second, second, home, calm).labels
     moved = float(second[labels != home].sum())
     assert least_r(second, second, home, len(set(labels.tolist())), known=moved) == LeastR(moved, proven=True)
     assert least_r(second, second, home, len(set(labels.tolist()))).bound == pytest.approx(moved)
+
+
+def test_no_bound_is_above_what_stays_where_it_is() -> None:
+    """What fitted once may be above the capacity by twice the rounding."""
+    half = 0.5 + 0.9e-9
+    plan = assign(dict.fromkeys(range(4), half), 1.0, {0: 0, 1: 0, 2: 1, 3: 1}, "MMR")
+    assert (plan.consumers, plan.lower_bound) == (2, 2)
+    assert martello_toth([half] * 4, 1.0) == 2
+    small = [0.05 + 0.9e-9] * 20
+    assert fewest_of(small, [1.0, *[0.05] * 20]) <= fewest_of([0.05] * 20, [1.0, *[0.05] * 20])
 
 
 def test_fine_sizes_are_rounded_down_so_that_the_bound_holds() -> None:

@@ -63,6 +63,7 @@ def test_an_option_that_nobody_takes_is_refused_with_those_taken() -> None:
     ("given", "said"),
     [
         ({"preset": "eager"}, "preset 'eager' is unknown; choose one of lean, even, balanced, quiet"),
+        ({"preset": ["lean"]}, r"preset \['lean'\] is unknown; choose one of lean, even, balanced, quiet"),
         ({"consumer_price": math.nan}, r"consumer_price .* from 0 to 1e\+06, not nan"),
         ({"consumer_price": -1}, r"consumer_price .* from 0 to 1e\+06, not -1"),
         ({"drift_weight": math.inf}, "drift_weight .*inf"),
