@@ -335,9 +335,9 @@ def _lapse(state: WorkerState, why: str) -> Step:
 def _acknowledge(state: WorkerState, stamp: float, offset: int) -> WorkerState:
     """Count the lease from when the heartbeat was stamped, not from when its acknowledgement came."""
     newest = stamp if state.acked_stamp is None else max(stamp, state.acked_stamp)
-    highest = offset if state.acked_offset is None else max(offset, state.acked_offset)
+    latest = offset if newest == stamp else state.acked_offset  # never the highest: a log made anew begins at 0 again
     in_flight = None if state.in_flight == stamp else state.in_flight
-    return replace(state, acked_stamp=newest, acked_offset=highest, in_flight=in_flight)
+    return replace(state, acked_stamp=newest, acked_offset=latest, in_flight=in_flight)
 
 
 def _read(state: WorkerState, records: Iterable[Plan | Expired | Released | Left | Key], now: float) -> Step:

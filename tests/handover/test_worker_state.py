@@ -144,6 +144,17 @@ def test_a_lease_lapses_without_a_first_acknowledgement_and_a_late_one_does_not_
     assert w.state.valid_until == float("-inf")
 
 
+def test_offsets_of_a_heartbeat_log_made_anew_replace_those_of_the_old_one() -> None:
+    """A high offset of a log that is no more would soon pass for evidence in the new one: its own records there are others."""
+    w = Driven()
+    w.feed(Elapsed(), 0.0)
+    w.feed(HeartbeatAcked(stamp=0.0, offset=500), 0.1)
+    w.feed(Elapsed(), 2.0)
+    w.feed(HeartbeatAcked(stamp=2.0, offset=3), 2.1)
+    w.feed(Elapsed(), 4.0)
+    assert w.beats[-1].acked == 3
+
+
 def test_an_acknowledgement_that_comes_after_the_lease_is_itself_the_lapse() -> None:
     w = Driven().joined().holding()
     w.feed(Elapsed(), 2.0)
