@@ -340,10 +340,11 @@ class KafkaControl:
 
         Nobody is granted these partitions now, and the plan that grants them is published by this thread later.
         """
-        tps = sorted(tp for tp in self._state.unattended() if tp.topic_id in names)
-        if not tps or time.monotonic() < self._recommit_at:
+        tps, every_s = sorted(tp for tp in self._state.unattended() if tp.topic_id in names), recommit_s(self._retention_s)
+        if not tps:
+            self._recommit_at = time.monotonic() + every_s / 4  # what is about to be placed can do without
+        if time.monotonic() < self._recommit_at:
             return
-        every_s = recommit_s(self._retention_s)
         self._recommit_at = time.monotonic() + every_s / 4
         try:
             found = [tp for tp in self._committed_as(tps, names, timeout_s=_LOOK_S).values() if tp.offset >= 0]

@@ -96,6 +96,7 @@ class ControllerState:
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
+    _owners: frozenset[Incarnation] = frozenset()  # of the plan: most looks find that none of them is over
     _left: set[Incarnation] = field(default_factory=set)
     _unparked: dict[Tp, int] = field(default_factory=dict)  # highest epoch at which an operator released it
     _held: dict[Incarnation, dict[Tp, _Held]] = field(default_factory=dict)
@@ -167,7 +168,7 @@ class ControllerState:
                 named = [w.worker for w in plan.waits.get(tp, ()) if w.epoch == grant.epoch > 1]
                 previous = before[tp].owner if tp in before else (named[0] if named else None)
                 self._sources[tp] = (grant.epoch, previous)
-        self.plan = plan
+        self.plan, self._owners = plan, frozenset(g.owner for g in plan.grants.values())
 
     def _fold_heartbeat(self, beat: Heartbeat, offset: int, at: float) -> None:
         self.log.add(beat.worker.uuid, boot_id=beat.boot_id, stamp=beat.stamp, acked=beat.acked, offset=offset)
@@ -238,7 +239,7 @@ class ControllerState:
 
     def orphans(self) -> frozenset[Tp]:
         """Return the planned partitions whose owner is over."""
-        return frozenset(tp for tp, g in self._grants() if g.owner in self.over)
+        return frozenset(tp for tp, _ in self._orphaned())
 
     def lost(self) -> dict[Tp, Grant]:
         """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
@@ -246,7 +247,7 @@ class ControllerState:
         Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Whether
         an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
         """
-        return {tp: g for tp, g in self._grants() if g.owner in self.over and self._lost(tp, g)}
+        return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
 
     def astray(self) -> dict[Tp, int]:
         """Return the partitions that stand still at their planned owner because this committed offset is out of range."""
@@ -318,6 +319,10 @@ class ControllerState:
             beat = self.beats.get(grant.owner)
             return beat is not None and tp in beat.heartbeat.owned
         return not self.unreleased(tp)
+
+    def _orphaned(self) -> Iterable[tuple[Tp, Grant]]:
+        gone = self._owners & self.over.keys()
+        return ((tp, g) for tp, g in self._grants() if g.owner in gone) if gone else ()
 
     def _satisfied(self, tp: Tp, wait: Wait) -> bool:
         if wait.worker in self.over:
