@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
+    Astray,
     Decision,
     GroupMembers,
     GroupState,
     HandoverDone,
     LoadSnapshot,
+    Parked,
     TopicPartition,
     WorkerPhase,
     WorkerView,
@@ -63,6 +65,7 @@ class _Life:
 
     view: WorkerView
     silent: bool = False
+    left: bool = False
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class _Owned:
     was_alive: bool = False
     looks: int = 0
     taken: bool = False
+    counted: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +90,9 @@ class FakePublisher:
         fails: Raised by the next call of ``observe`` or ``publish``, which then changes nothing.
         fenced: Another controller has taken over.
         published: Every intent, oldest first.
+        park_after: Owners in a row lost by a partition that is ``behind`` until it is parked.
+        behind: Partitions with something to process, of which nothing is ever committed.
+        astray: Committed offset, out of range, of partitions that stand still for it.
     """
 
     group: str
@@ -94,6 +101,11 @@ class FakePublisher:
     fails: AutoscalerError | None = None
     fenced: bool = False
     published: list[PlanIntent] = field(default_factory=list)
+    park_after: int = 3
+    behind: set[TopicPartition] = field(default_factory=set)
+    astray: dict[TopicPartition, int] = field(default_factory=dict)
+    _losses: dict[TopicPartition, int] = field(default_factory=dict)
+    _parked: set[TopicPartition] = field(default_factory=set)
     _lives: list[_Life] = field(default_factory=list)
     _plan: dict[TopicPartition, _Owned] = field(default_factory=dict)
     _plan_at: float | None = None
@@ -125,11 +137,17 @@ class FakePublisher:
     def leave(self, slot: int) -> None:
         """Let a slot's worker give up what it holds and leave, as after SIGTERM."""
         for life in self._of(slot):
+            life.left = True
             self._lives.remove(life)
 
     def expire(self) -> None:
         """Let the leases of all who died run out."""
         self._lives = [x for x in self._lives if not x.silent]
+
+    def release(self, partition: TopicPartition) -> None:
+        """Let a parked partition be handed out again, as an operator does."""
+        self._parked.discard(partition)
+        self._losses.pop(partition, None)
 
     # --- the port ---
 
@@ -137,6 +155,7 @@ class FakePublisher:
         """Let workers get on with the plan and return the group's state."""
         self._may_fail()
         self._lives = [x for x in self._lives if x.view.instance not in self._ended]
+        self._count_losses()
         completed = [done for p, o in sorted(self._plan.items()) if (done := self._advance(p, o))]
         for life in self._lives:
             held = frozenset(p for p, o in self._plan.items() if o.taken and o.owner is life)
@@ -151,6 +170,12 @@ class FakePublisher:
             requested=self.published[-1].requested if self.published else None,
             plan_at=self._plan_at,
             completed=tuple(completed),
+            parked={
+                p: Parked(owners=n, offset=-1, planned=p in self._parked)
+                for p, n in sorted(self._losses.items())
+                if n >= self.park_after
+            },
+            astray={p: Astray(offset=o, start=None) for p, o in sorted(self.astray.items()) if p in alive},
         )
 
     def publish(self, intent: PlanIntent) -> int:
@@ -158,10 +183,14 @@ class FakePublisher:
         self._may_fail()
         self.published.append(intent)
         self._plan_at = self.clock.now()
+        lost = {p for p, n in self._losses.items() if n >= self.park_after}
+        self._parked |= intent.parked & lost
+        self._plan = {p: o for p, o in self._plan.items() if p not in self._parked}
+        self.astray = {p: o for p, o in self.astray.items() if intent.resets.get(p, (None, 0))[0] != o}
         active = {x.view.slot: x for x in self._lives if x.view.slot is not None and x.view.phase is WorkerPhase.ACTIVE}
         for partition, slot in intent.target.items():
             present, life = self._plan.get(partition), active.get(slot)
-            if life is None or (present and (present.owner is life or self._on_its_way(present))):
+            if life is None or partition in self._parked or (present and (present.owner is life or self._on_its_way(present))):
                 continue
             previous = present.owner if present else None
             was_alive = previous in self._lives and not previous.silent if previous else False
@@ -185,6 +214,14 @@ class FakePublisher:
         error, self.fails = self.fails, None
         if error is not None:
             raise error
+
+    def _count_losses(self) -> None:
+        """Whoever is not listed any more and was not let go by ``leave`` has lost what it held; each is counted once."""
+        for partition, owned in self._plan.items():
+            lost = owned.owner not in self._lives and not owned.counted and not owned.owner.left
+            if lost and partition in self.behind:
+                self._losses[partition] = self._losses.get(partition, 0) + 1
+            owned.counted = owned.counted or lost
 
     def _of(self, slot: int) -> list[_Life]:
         return [x for x in self._lives if x.view.slot == slot]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from autoscaler.adapters.clock import SystemClock
@@ -30,6 +30,7 @@ class World(Protocol):
     def start(self, slot: int) -> str: ...
     def die(self, slot: int) -> None: ...
     def leave(self, slot: int) -> None: ...
+    def lag(self, partition: TopicPartition) -> None: ...
     def until(self, wanted: Callable[[GroupState], bool]) -> GroupState: ...
     def close(self) -> None: ...
 
@@ -58,6 +59,9 @@ class FakeWorld:
 
     def leave(self, slot: int) -> None:
         self.publisher.leave(slot)
+
+    def lag(self, partition: TopicPartition) -> None:
+        self.publisher.behind.add(partition)
 
     def until(self, wanted: Callable[[GroupState], bool]) -> GroupState:
         for _ in range(10):
@@ -110,6 +114,11 @@ class KafkaWorld:
 
     def leave(self, slot: int) -> None:
         self.workers.pop(slot).stop()
+
+    def lag(self, partition: TopicPartition) -> None:
+        producer = Producer(self.broker.connection())
+        producer.produce(partition.topic, b"nobody processes it", partition=partition.partition)
+        assert producer.flush(30) == 0
 
     def until(self, wanted: Callable[[GroupState], bool]) -> GroupState:
         return until(self.publisher, wanted, self.seen)

@@ -140,3 +140,34 @@ def test_a_new_life_in_a_slot_gets_the_partitions_of_the_old_one(world: World) -
     world.publisher.publish(intent(world, 0, 0, 0, 0))
     state = world.until(lambda s: not s.pending and len(s.owner) == 4)
     assert [(w.instance, w.slot, len(w.owned)) for w in state.workers] == [(second, 0, 4)]
+
+
+def test_what_three_owners_in_a_row_were_lost_by_is_parked_and_nobody_gets_it(world: World) -> None:
+    stuck, *others = partitions(world)
+    world.lag(stuck)
+    for number in range(3):
+        instance = world.start(0)
+        world.publisher.publish(intent(world, 0, 0, 0, 0))
+        world.until(lambda s: not s.pending and len(s.owner) == 4)
+        world.die(0)
+        world.publisher.ended(frozenset({instance}))
+        state = world.until(lambda s: not s.owner)
+        assert list(state.parked) == ([stuck] if number == 2 else [])
+    assert not state.parked[stuck].planned
+    world.start(1)
+    parked = PlanIntent(target=dict.fromkeys(others, 1), requested=frozenset({1}), summary="", parked=frozenset({stuck}))
+    world.publisher.publish(parked)
+    state = world.until(lambda s: not s.pending and len(s.owner) == 3)
+    assert state.parked[stuck].planned
+    world.publisher.publish(intent(world, 1, 1, 1, 1))
+    state = world.publisher.observe()
+    assert (list(state.parked), set(state.owner), state.orphans) == ([stuck], set(others), frozenset())
+
+
+def test_a_rolling_deployment_parks_nothing(world: World) -> None:
+    world.lag(partitions(world)[0])
+    for _ in range(4):
+        running(world, 0, 0, 0, 0)
+        world.leave(0)
+        state = world.until(lambda s: not s.workers)
+        assert state.parked == {}

@@ -8,11 +8,11 @@ import pytest
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.model import Decision, LoadSnapshot, Observation, Reason
+from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset
 from autoscaler.policy import Policy
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader
-from tests.builders import CAPACITY, TOPIC, members, rates, snapshot
+from tests.builders import CAPACITY, TOPIC, members, rates, snapshot, tp
 
 LINES = tuple[int, Decision]
 
@@ -234,3 +234,38 @@ def test_a_plan_that_is_out_is_recorded_whatever_happens_to_the_workers(failure:
     assert entry.outcomes[-1].epoch == len(world.publisher.published)
     assert str(failure) in str(entry.outcomes[-1].error)
     assert world.settle(40, 40, 70).reason is Reason.WITHIN_TARGET
+
+
+def test_a_partition_that_ends_every_worker_is_parked_once_with_rows_and_stays_so_over_a_restart() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    stuck = tp(1)
+    world.publisher.behind.add(stuck)
+    for _ in range(8):
+        slot = world.publisher.observe().owner.get(stuck)
+        if slot is None:
+            break
+        world.publisher.die(slot)
+        world.pool.die(slot)
+        world.settle(40, 40, 40, cycles=8)
+    parking = [e for e in world.audit.entries if any(isinstance(a, ParkPartition) for a in e.decision.actions)]
+    assert [[o.status for o in e.outcomes] for e in parking] == [["planned", "done"]]
+    assert parking[0].decision.actions[0] == ParkPartition(partition=stuck, owners=3, offset=-1)
+    assert world.publisher.published[-1].parked == {stuck}
+    world.controller = world.new_controller()
+    decision = world.settle(40, 40, 40)
+    assert (decision.parked, set(decision.target)) == ((stuck,), {tp(0), tp(2)})
+    world.publisher.release(stuck)
+    assert set(world.settle(40, 40, 40).target) == {tp(0), tp(1), tp(2)}
+
+
+def test_a_partition_out_of_range_is_reset_with_a_row_that_says_from_where_to_where() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    world.publisher.astray[tp(1)] = 150
+    world.settle(40, 40, 40)
+    resets = [e for e in world.audit.entries if any(isinstance(a, ResetOffset) for a in e.decision.actions)]
+    assert [(e.decision.actions, [o.status for o in e.outcomes]) for e in resets] == [
+        ((ResetOffset(partition=tp(1), offset=150, start=0),), ["planned", "done"])
+    ]
+    assert [i.resets for i in world.publisher.published if i.resets] == [{tp(1): (150, 0)}]
