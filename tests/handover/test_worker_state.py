@@ -484,7 +484,9 @@ TPS = st.sampled_from([P0, P1])
 
 @st.composite
 def events(draw: st.DrawFn) -> list[tuple[str, object]]:
-    kinds = st.sampled_from(["plan", "plan", "released", "over", "ack", "drained", "offsets", "time", "time", "leave", "lost"])
+    kinds = st.sampled_from(
+        ["plan", "plan", "released", "over", "ack", "drained", "offsets", "time", "time", "leave", "lost", "astray"]
+    )
     return [(kind, draw(st.integers(0, 2**16))) for kind in draw(st.lists(kinds, max_size=60))]
 
 
@@ -498,6 +500,7 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
     number, epochs, over, answered = 0, dict[tuple[Tp, Incarnation], int](), set[Incarnation](), dict[Tp, int]()
     owns: set[Tp] = set()  # from the start until its release is sent
     fetching: set[Tp] = set()
+    standing: set[Tp] = set()  # because 3, which is committed, is out of range
     asked: list[tuple[Tp, int]] = []
     newest: Plan | None = None
     dead = False
@@ -512,6 +515,8 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
                     for tp, (o, _) in owners.items()
                 }
                 newest = plan(number, owners, {tp: ws for tp, ws in waits.items() if ws}, starts={P0: 0, P1: 0})
+                reset = data.draw(st.sets(st.sampled_from((P0, P1))))
+                newest = replace(newest, resets={tp: Reset(offset=3, start=7, epoch=number) for tp in reset})
                 effects = w.read(newest)
             case "released":
                 tp, by = data.draw(TPS), data.draw(st.sampled_from([B, X]))
@@ -534,6 +539,11 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
             case "lost":
                 tp = data.draw(TPS)
                 effects = w.feed(ReleaseLost(tp=tp, epoch=answered.get(tp, 0)))
+            case "astray" if owns:
+                tp = data.draw(st.sampled_from(sorted(owns)))
+                standing |= {tp} & fetching
+                fetching.discard(tp)
+                effects = w.feed(OutOfRange(tp=tp, offset=3))
             case "leave" if data.draw(st.integers(0, 5)) == 0:
                 effects = w.feed(Leave())
             case _:
@@ -549,6 +559,9 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
                         assert newest is not None
                         assert newest.grants[t.tp] == Grant(owner=A, epoch=t.epoch)
                         assert t.tp not in fetching
+                        assert (t.offset == 7) <= (t.tp in newest.resets), "a jump that no plan says"
+                        assert (t.tp in standing) <= (t.offset != 3), "out of range again"
+                        standing.discard(t.tp)
                         waits_now = newest.waits.get(t.tp, ())
                         assert t.tp in owns or all(
                             x.worker in over or epochs.get((t.tp, x.worker), -1) >= x.epoch for x in waits_now
@@ -562,6 +575,7 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
                     assert r.tp not in fetching
                     assert r.epoch == number
                     owns.discard(r.tp)
+                    standing.discard(r.tp)
                     answered[r.tp] = r.epoch
                 case SendLeft():
                     assert not owns
