@@ -78,6 +78,7 @@ class Schedule:
         slow: Share of messages that take up to a second.
         platform: Whether the platform sees a process end.
         partitions: How many there are at first.
+        quiet_from: When partition 0 gets its last record.
         park_after: Owners in a row that a partition may be lost by (rule 9); operators release it when faults have ended.
         spelled: Heartbeats are bytes in the log, too (plans and the like always are).
         steady: No noise: every small delay takes as long.
@@ -90,6 +91,7 @@ class Schedule:
     slow: float = 0.0
     platform: bool = True
     partitions: int = 3
+    quiet_from: float | None = None
     park_after: int | None = None
     spelled: bool = False
     tidy: bool = False
@@ -112,6 +114,7 @@ def draw(seed: int) -> Schedule:
         slow=rng.choice((0.0, 0.02, 0.1)),
         platform=rng.random() < 0.6,
         partitions=rng.choice((2, 3, 3, 4)),
+        quiet_from=rng.choice((None, None, None, 3.0)),
         park_after=rng.choice((None, None, 1, 2)),
         spelled=rng.random() < 0.1,
         tidy=rng.random() < 0.1,

@@ -121,7 +121,10 @@ class World(Agenda):
         """Return how many records a partition has; one of a topic that is no more brings nothing."""
         if tp.topic_id != self.topic_id:
             return 0
-        return int(max(0.0, (self.t if by is None else by) - self._made_at[tp]) * RECORDS_PER_S)
+        at = self.t if by is None else by
+        if tp.partition == 0 and self.schedule.quiet_from is not None:
+            at = min(at, self.schedule.quiet_from)
+        return int(max(0.0, at - self._made_at[tp]) * RECORDS_PER_S)
 
     def commit(self, offsets: list[tuple[Tp, int]]) -> bool:
         """Take a commit: none may cover a record that nobody has processed."""
@@ -331,7 +334,12 @@ class World(Agenda):
         for entry in self.control.entries[-6:]:
             if entry.value is not None and entry.tx is None and (record := entry.decoded(self.control.topic_id).record):
                 self.control.append(strange((entry.key, entry.value), self.control.topic_id, rng), self.t)
-                self.control.append(encode(replace(record, group="other")), self.t)
+                foreign = encode(replace(record, group="other"))
+                self.control.append(foreign, self.t)
+                self.control.append((foreign[0], None), self.t)
+        if plan := self._latest_plan():
+            for _ in range(20):  # most fields are a plan's
+                self.control.append(strange(encode(plan), self.control.topic_id, rng), self.t)
         for said in self.heartbeats.records[-6:]:
             if not isinstance(said, tuple):
                 self.heartbeats.append(strange(encode(said), None, rng), self.t)
