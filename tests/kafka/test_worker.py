@@ -232,7 +232,7 @@ class Workers:
         """Return (topic, partition, offset, epoch, processed at ns, uuid)."""
         out = []
         for file in self.folder.glob("processed-*.log"):
-            for line in file.read_text().splitlines():
+            for line in file.read_text().rpartition("\n")[0].splitlines():  # the last one may be half written
                 topic, partition, offset, epoch, at, _ = line.split()
                 out.append((topic, int(partition), int(offset), int(epoch), int(at), file.stem.removeprefix("processed-")))
         return out
