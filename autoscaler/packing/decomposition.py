@@ -5,6 +5,8 @@ number deals each consumer, so that equal input gives equal output. Numbers foll
 deals anew, and no two consumers stay apart for long.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +45,26 @@ class Dealt(NamedTuple):
     start: Ints
 
 
+class Group(NamedTuple):
+    """What is planned by itself.
+
+    Attributes:
+        members: The partitions' numbers in the whole.
+        share: Of each.
+        cost: Of moving it.
+        home: Its consumer, numbered by first appearance in the group; ``NOBODY`` for none.
+        known: The consumers' numbers in the whole.
+        prices: What is minimised.
+    """
+
+    members: Ints
+    share: Floats
+    cost: Floats
+    home: Ints
+    known: Ints
+    prices: Prices
+
+
 def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     """Return a better placement, each part of it the best that was found; or the present one where little is gained.
 
@@ -55,11 +77,12 @@ def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> In
     parts = Parts(share, cost, home, int(home.max()) + 1)
     present = price_if_settled(share, cost, home, home, prices)
     settled, best, least = present < np.inf, home, present - _WORTH * present if present < np.inf else np.inf
-    dealt = _deal(home, parts.consumers, _groups(share, parts.consumers))
-    owner = np.empty_like(home)
-    gain = _plan_groups(parts, dealt, min(_SAMPLE, len(dealt.start) - 1), prices, owner)
-    if not settled or gain > _WORTH:
-        _plan_groups(parts, dealt, len(dealt.start) - 1, prices, owner)
+    groups = _deal_groups(parts, prices)
+    sample = list(islice(groups, _SAMPLE))
+    plans = _plan_groups(sample)
+    if not settled or _gained(sample, plans) > _WORTH:
+        others = list(groups)
+        owner = _put_together(parts, sample + others, plans + _plan_groups(others))
         price = price_if_settled(share, cost, home, owner, prices)
         if price < least:
             best, least = owner, price
@@ -82,25 +105,36 @@ def _groups(share: Floats, consumers: int) -> int:
     return max(1, int(max(float(np.minimum(share, 1.0).sum()), float(consumers)) / _GROUP))
 
 
-def _plan_groups(parts: Parts, dealt: Dealt, groups: int, prices: Prices, owner: Ints) -> float:
-    """Plan the first groups and write their owners.
-
-    Returns:
-        What is gained, as a share of what the present placement costs there; not a number if it is incomplete.
-    """
-    opened, before, after = parts.consumers, 0.0, 0.0
-    for group in range(groups):
-        members = dealt.members[dealt.start[group] : dealt.start[group + 1]]
-        share, cost = parts.share[members], parts.cost[members]
-        own, known = _number(parts.home[members], parts.consumers)
+def _deal_groups(parts: Parts, prices: Prices) -> Iterator[Group]:
+    """Give what is in each group."""
+    dealt = _deal(parts.home, parts.consumers, _groups(parts.share, parts.consumers))
+    number = np.full(parts.consumers, -1)
+    for begin, end in pairwise(dealt.start.tolist()):
+        members = dealt.members[begin:end]
+        home, known = _number(parts.home[members], number)
         paid_for = prices.paid_for * len(known) / max(1, parts.consumers)
         part = Prices(prices.consumer, paid_for, prices.drift, prices.sigma)
-        planned = improve(share, cost, own, part)
-        opened = _put_back(planned, members, known, opened, owner)
-        if groups <= _SAMPLE:
-            before += price_if_settled(share, cost, own, own, part)
-            after += price_if_settled(share, cost, own, planned, part)
+        yield Group(members, parts.share[members], parts.cost[members], home, known, part)
+
+
+def _plan_groups(groups: Iterable[Group]) -> list[Ints]:
+    """Return the best labels found for each group."""
+    return [improve(g.share, g.cost, g.home, g.prices) for g in groups]
+
+
+def _gained(groups: Sequence[Group], plans: Sequence[Ints]) -> float:
+    """Return what plans gain, as a share of what the present placement costs there; nothing if that is incomplete."""
+    before = sum(price_if_settled(g.share, g.cost, g.home, g.home, g.prices) for g in groups)
+    after = sum(price_if_settled(g.share, g.cost, g.home, plan, g.prices) for g, plan in zip(groups, plans, strict=True))
     return 1.0 - after / before if 0.0 < before < np.inf else 0.0
+
+
+def _put_together(parts: Parts, groups: Sequence[Group], plans: Sequence[Ints]) -> Ints:
+    """Return the owners in the whole."""
+    owner, opened = np.empty_like(parts.home), parts.consumers
+    for group, planned in zip(groups, plans, strict=True):
+        opened = _put_back(planned, group.members, group.known, opened, owner)
+    return owner
 
 
 @compiled
@@ -139,9 +173,11 @@ def _hash(number: int) -> int:
 
 
 @compiled
-def _number(home: Ints, consumers: int) -> tuple[Ints, Ints]:
-    """Number the consumers of a group by first appearance; return the partitions' homes so, and the numbers in the whole."""
-    number = np.full(consumers, -1)
+def _number(home: Ints, number: Ints) -> tuple[Ints, Ints]:
+    """Number the consumers of a group by first appearance; return the partitions' homes so, and the numbers in the whole.
+
+    ``number`` has room for each consumer of the whole, made once because it is long; it holds -1 before and after.
+    """
     own, known, count = np.full(len(home), -1), np.empty(len(home), np.int64), 0
     for i in range(len(home)):
         if home[i] >= 0:
@@ -150,6 +186,8 @@ def _number(home: Ints, consumers: int) -> tuple[Ints, Ints]:
                 known[count] = home[i]
                 count += 1
             own[i] = number[home[i]]
+    for i in range(count):
+        number[known[i]] = -1
     return own, known[:count]
 
 
