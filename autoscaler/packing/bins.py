@@ -40,7 +40,8 @@ class Bins(NamedTuple):
         bucket_first: First consumer of each bucket.
         bucket_after: Next consumer in the same bucket.
         bucket_before: Previous consumer in the same bucket.
-        opened: Two numbers: how many consumers hold something, and a slot below which none is closed.
+        opened: Three numbers: how many consumers hold something, a slot below which none is closed, and a bucket above which
+            none has a consumer.
         scratch: Room for the shares of one consumer and one more.
     """
 
@@ -90,7 +91,7 @@ def empty_bins(share: Floats, cost: Floats, home: Ints) -> Bins:
         np.full(buckets, NOBODY),
         np.full(slots, NOBODY),
         np.full(slots, NOBODY),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
         np.empty(n + 1),
     )
 
@@ -185,6 +186,14 @@ def bucket_of(bins: Bins, slack: float) -> int:
 
 
 @borrowing
+def loosest_bucket(bins: Bins) -> int:
+    """Return the highest bucket that has a consumer, the lowest of all if there is none."""
+    while bins.opened[2] > 0 and bins.bucket_first[bins.opened[2]] < 0:
+        bins.opened[2] -= 1
+    return int(bins.opened[2])
+
+
+@borrowing
 def _file(bins: Bins, c: int) -> None:
     """Put a consumer into the bucket of its slack, or into none if it is closed."""
     old = bins.bucket[c]
@@ -201,6 +210,7 @@ def _file(bins: Bins, c: int) -> None:
             bins.bucket_before[after] = before
     bins.bucket[c] = new
     if new >= 0:
+        bins.opened[2] = max(bins.opened[2], new)
         after = bins.bucket_first[new]
         bins.bucket_before[c], bins.bucket_after[c] = NOBODY, after
         if after >= 0:
@@ -230,7 +240,7 @@ def tightest(bins: Bins, j: int, but: int, limit: float) -> int:
         but: A consumer that is left out, or ``NOBODY``.
         limit: Up to which load a consumer is filled.
     """
-    for bucket in range(bucket_of(bins, 1.0 + bins.share[j] - limit), len(bins.bucket_first)):
+    for bucket in range(bucket_of(bins, 1.0 + bins.share[j] - limit), loosest_bucket(bins) + 1):
         best = NOBODY
         c = bins.bucket_first[bucket]
         while c >= 0:

@@ -2,7 +2,20 @@
 
 import numpy as np
 
-from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, tightest
+from autoscaler.packing.bins import (
+    LIMIT,
+    NOBODY,
+    Bins,
+    Floats,
+    Ints,
+    ascending,
+    bucket_of,
+    closed_slot,
+    fits,
+    loosest_bucket,
+    put,
+    tightest,
+)
 from autoscaler.packing.compiled import borrowing, compiled
 
 
@@ -34,7 +47,7 @@ def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
     """Return the open consumer with the least leftover and displaced demand, lower slot first; ``NOBODY`` if none has room."""
     best, least = NOBODY, np.inf
     buckets = len(bins.bucket_first)
-    for bucket in range(bucket_of(bins, bins.share[j] - 1e-9), buckets):
+    for bucket in range(bucket_of(bins, bins.share[j] - 1e-9), loosest_bucket(bins) + 1):
         if bucket / buckets - bins.share[j] > least:
             break  # the leftover alone is more
         c = bins.bucket_first[bucket]

@@ -9,7 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.packing.bins import LIMIT, NOBODY, Bins, Floats, Ints, ascending, bucket_of, closed_slot, fits, put, take
+from autoscaler.packing.bins import (
+    LIMIT,
+    NOBODY,
+    Bins,
+    Floats,
+    Ints,
+    ascending,
+    bucket_of,
+    closed_slot,
+    fits,
+    loosest_bucket,
+    put,
+    take,
+)
 from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.drift import drift_if, drift_of
 from autoscaler.packing.plan import Prices
@@ -30,6 +43,10 @@ class Search(NamedTuple):
         exit: What is saved at most when a partition leaves each, drift apart: its cost if it is away from home, nothing if it
             is new, and minus its cost if it is at home.
         promising: Consumers at which an exchange may gain most.
+        place: Where else each partition would cost least.
+        price: What it would cost there.
+        looked: After how many changes that was looked up, -1 if not yet.
+        changes: One number: how many changes were made.
     """
 
     bins: Bins
@@ -37,6 +54,10 @@ class Search(NamedTuple):
     drift: Floats
     exit: Floats
     promising: Ints
+    place: Ints
+    price: Floats
+    looked: Ints
+    changes: Ints
 
 
 class Change(NamedTuple):
@@ -58,19 +79,25 @@ class Change(NamedTuple):
 @compiled
 def refine(bins: Bins, prices: Prices) -> None:
     """Lower J of a complete placement by one change after the other, until none gains."""
-    slots = len(bins.load)
-    promising = np.empty(min(slots, _PROMISING), np.int64)
-    search = Search(bins, prices, np.zeros(slots), np.zeros(slots), promising)
-    for c in range(slots):
+    search = _begin(bins, prices)
+    for c in range(len(bins.load)):
         _assess(search, c)
     for _ in range(_SWEEPS):
-        changes = 0
-        promising[:] = ascending(-search.drift - search.exit)[: len(promising)]
+        changes = search.changes[0]
+        search.promising[:] = ascending(-search.drift - search.exit)[: len(search.promising)]
         for j in range(len(bins.owner)):
             if bins.share[j] > 0.0:
-                changes += _change(search, j)
-        if changes == 0:
+                _change(search, j)
+        if search.changes[0] == changes:
             return
+
+
+@compiled
+def _begin(bins: Bins, prices: Prices) -> Search:
+    slots, n = len(bins.load), len(bins.owner)
+    promising = np.empty(min(slots, _PROMISING), np.int64)
+    drift, exits, price = np.zeros(slots), np.zeros(slots), np.zeros(n)
+    return Search(bins, prices, drift, exits, promising, np.full(n, NOBODY), price, np.full(n, -1), np.zeros(1, np.int64))
 
 
 @borrowing
@@ -105,35 +132,38 @@ def _drift_if(search: Search, c: int, added: int, removed: int) -> float:
 
 
 @borrowing
-def _change(search: Search, j: int) -> int:
-    """Make the best change for a partition, if one gains; return how many were made."""
+def _change(search: Search, j: int) -> None:
+    """Make the best change for a partition, if one gains."""
     bins, old = search.bins, search.bins.owner[j]
     released = _released(search, j)
     if released <= _GAIN:
-        return 0
-    target, price = _cheapest_place(search, j, old, old)
-    best = Change(released - price, target, NOBODY, NOBODY)
-    hope = _hope(search, j, released)
+        return
+    _look(search, j)
+    best = Change(released - search.price[j], search.place[j], NOBODY, NOBODY)
+    vacated = _move_cost(bins, j, old) + float(search.drift[old])
+    hope = max(released, vacated)
     for i in range(len(search.promising)):
         c = search.promising[i]
         most = hope - _move_cost(bins, j, c) + search.drift[c] + search.exit[c]
         if c != old and bins.held[c] > 0 and most > max(best.gain, _GAIN):
             best = _best_exchange(search, j, c, released, best)
     if best.gain <= _GAIN:
-        return 0
+        return
     _apply(bins, j, best)
+    search.changes[0] += 1
     _assess(search, old)
     _assess(search, best.target)
     if best.other >= 0:
         _assess(search, best.third)
-    return 1
 
 
 @borrowing
-def _hope(search: Search, j: int, released: float) -> float:
-    """Return what is saved at most where a partition is, when it leaves or another one comes in its place."""
-    old = search.bins.owner[j]
-    return max(released, _move_cost(search.bins, j, old) + float(search.drift[old]))
+def _look(search: Search, j: int) -> None:
+    """Look up where else a partition would cost least, unless that is known."""
+    if search.looked[j] != search.changes[0]:
+        old = search.bins.owner[j]
+        search.place[j], search.price[j] = _cheapest_place(search, j, old, old)
+        search.looked[j] = search.changes[0]
 
 
 @borrowing
@@ -157,8 +187,8 @@ def _cheapest_place(search: Search, j: int, but: int, nor: int) -> tuple[int, fl
         price = _drift_if(search, home, j, NOBODY) - search.drift[home]
         if price < best_price:
             best, best_price = home, price
-    bucket, seen = len(bins.bucket_first) - 1, 0
-    while bucket >= bucket_of(bins, bins.share[j] - 1e-9) and seen < _NEAR and best_price > cost:
+    bucket, tightest, seen = loosest_bucket(bins), bucket_of(bins, bins.share[j] - 1e-9), 0
+    while bucket >= tightest and seen < _NEAR and best_price > cost:
         c = bins.bucket_first[bucket]
         while c >= 0:
             if c != home and _may_take(bins, j, c, but, nor):
@@ -179,36 +209,56 @@ def _may_take(bins: Bins, j: int, c: int, but: int, nor: int) -> bool:
 @borrowing
 def _best_exchange(search: Search, j: int, c: int, released: float, best: Change) -> Change:
     """Return the best of a change and those in which a partition takes the place of another one at a consumer."""
-    bins, hope = search.bins, _hope(search, j, released)
-    saved = search.drift[c] - _move_cost(bins, j, c)
+    bins, old = search.bins, search.bins.owner[j]
+    vacated = _move_cost(bins, j, old) + search.drift[old]
+    entered = search.drift[c] - _move_cost(bins, j, c)
     k = bins.first[c]
     while k >= 0 and bins.share[k] > 0.0:
-        room = bins.load[c] - bins.share[k] + bins.share[j] <= LIMIT or bins.held[c] == 1
-        if room and hope + saved + _exit(bins, k) > max(best.gain, _GAIN):
-            left = saved + _move_cost(bins, k, c) - _drift_if(search, c, j, k)
-            best = _ejected(search, j, k, released + left, best)
-            best = _swapped(search, j, k, left, best)
+        if bins.load[c] - bins.share[k] + bins.share[j] <= LIMIT or bins.held[c] == 1:
+            saved, floor = entered + _move_cost(bins, k, c), max(best.gain, _GAIN)
+            ejected = released + saved - _price_elsewhere(search, k, released + saved - floor)
+            swapped = vacated + saved - _move_cost(bins, k, old)
+            if ejected > floor or (swapped > floor and _may_swap(bins, j, k)):
+                drift = _drift_if(search, c, j, k)
+                best = _ejected(search, j, k, ejected - drift, best)
+                best = _swapped(search, j, k, swapped - drift, best)
         k = bins.after[k]
     return best
+
+
+@borrowing
+def _price_elsewhere(search: Search, k: int, worth: float) -> float:
+    """Return what a partition would cost elsewhere; nothing if so little is at stake that nobody has to look."""
+    if worth <= 0.0:
+        return 0.0
+    _look(search, k)
+    return float(search.price[k])
 
 
 @borrowing
 def _ejected(search: Search, j: int, k: int, gain: float, best: Change) -> Change:
     """Return the better of a change and the one in which ``k``, ejected by ``j``, goes to a third consumer."""
     bins = search.bins
-    if gain + min(0.0, _exit(bins, k)) <= best.gain:
+    if gain <= max(best.gain, _GAIN):
         return best
-    third, price = _cheapest_place(search, k, bins.owner[j], bins.owner[k])
-    return Change(gain - price, bins.owner[k], k, third) if gain - price > best.gain else best
+    third = search.place[k]
+    if third == bins.owner[j]:
+        third, price = _cheapest_place(search, k, bins.owner[j], bins.owner[k])
+        gain += search.price[k] - price
+    return Change(gain, bins.owner[k], k, third) if gain > best.gain else best
+
+
+@borrowing
+def _may_swap(bins: Bins, j: int, k: int) -> bool:
+    old = bins.owner[j]
+    return bool(bins.load[old] - bins.share[j] + bins.share[k] <= LIMIT or bins.held[old] == 1)
 
 
 @borrowing
 def _swapped(search: Search, j: int, k: int, gain: float, best: Change) -> Change:
     """Return the better of a change and the one in which ``j`` and ``k`` change places."""
     bins, old = search.bins, search.bins.owner[j]
-    gain += _move_cost(bins, j, old) - _move_cost(bins, k, old) + search.drift[old]
-    fitting = bins.load[old] - bins.share[j] + bins.share[k] <= LIMIT or bins.held[old] == 1
-    if not fitting or gain <= best.gain:
+    if gain <= max(best.gain, _GAIN) or not _may_swap(bins, j, k):
         return best
     gain -= _drift_if(search, old, k, j)
     return Change(gain, bins.owner[k], k, old) if gain > best.gain else best

@@ -20,6 +20,7 @@ from autoscaler.packing.bins import (
     copy_into,
     empty_bins,
     fits,
+    loosest_bucket,
     moved_cost,
     put,
     take,
@@ -123,7 +124,7 @@ def _place(bins: Bins, j: int, most: int, prices: Prices, trial: Trial) -> bool:
 def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
     """Return where a partition fits at the least drift price and leftover, among the tightest and the loosest that fit."""
     best, best_price, seen = NOBODY, np.inf, 0
-    buckets = len(bins.bucket_first)
+    buckets = loosest_bucket(bins) + 1
     bucket = bucket_of(bins, bins.share[j] - 1e-9)
     while bucket < buckets and seen < _NEAR:
         c = bins.bucket_first[bucket]
@@ -163,7 +164,7 @@ def _cheapest_ejection(bins: Bins, j: int, trial: Trial) -> tuple[int, float]:
     """Return the consumer that makes room for a partition at the least cost, among its home and the loosest."""
     best, best_price, seen = NOBODY, np.inf, 0
     home = bins.home[j]
-    bucket = len(bins.bucket_first) - 1
+    bucket = loosest_bucket(bins)
     while bucket >= 0 and seen < 2 * _NEAR:
         c = bins.bucket_first[bucket]
         while c >= 0:

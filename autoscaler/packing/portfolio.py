@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins, moved_cost
+from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, empty_bins
 from autoscaler.packing.compiled import borrowing, compiled
 from autoscaler.packing.home_fit import fit_anew, fit_home, name_anew
 from autoscaler.packing.homing import bring_home
@@ -13,8 +13,8 @@ from autoscaler.packing.subsets import new_trial
 BEST_FIT, HOME_FIT, HOME_BEST_FIT = 0, 1, 2  # placements from scratch
 SWEEPS = 5
 _MANY = 5  # partitions of a consumer, about: above, little is expected to move, and the search on J would take long
-_HOPE = 0.3  # of the moves stay after homing, at best: a placement that is then still too dear is not brought home
-_LEAST_MOVED = 0.04  # of everything is moved by a placement from scratch, at the least, also after homing
+_HOPE = 0.3  # of the moves, now and expected, stay after homing, at best: what is then still too dear is not brought home
+_LEAST_MOVED = 0.2  # of everything: what moves cost, now and expected, in a placement from scratch that wins
 _BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
 
 
@@ -64,7 +64,8 @@ def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     if least - price_of(bound, prices) >= _LEAST_MOVED * cost.sum():
         for kind in (BEST_FIT, HOME_FIT, HOME_BEST_FIT):
             bins = from_scratch(share, cost, home, kind)
-            if price_of(bins.opened[0], prices) + _HOPE * moved_cost(bins) >= least:
+            price = price_of(bins.opened[0], prices)
+            if price + _HOPE * (objective(bins, prices) - price) >= least:
                 continue
             bring_home(bins, SWEEPS, trial)
             price = objective(bins, prices)

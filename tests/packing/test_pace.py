@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from autoscaler.packing.algorithms import assign_arrays
-from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, moved_cost
+from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, loosest_bucket, moved_cost
 from autoscaler.packing.fixed_point import canonical, demand_of
 from autoscaler.packing.home_fit import name_anew
 from autoscaler.packing.homing import bring_home
+from autoscaler.packing.improvement import refine
 from autoscaler.packing.plan import Prices, objective, plan
 from autoscaler.packing.portfolio import BEST_FIT, HOME_BEST_FIT, HOME_FIT, from_scratch, is_settled, least_consumers
 from autoscaler.packing.subsets import new_trial
 
 LEAN = Prices(100.0, 0.0, 0.0, 0.0)
 BALANCED = Prices(0.7, 0.0, 1.0, 0.05)
+PAID_FOR = Prices(0.7, 5.0, 1.0, 0.05)
 
 
 def drawn(seed: int, n: int, consumers: int) -> tuple[Floats, Ints]:
@@ -123,10 +125,21 @@ def test_the_plan_is_complete_and_crowds_nobody(seed: int, prices: Prices) -> No
     assert price == objective(bins, prices)
 
 
+@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("prices", [LEAN, BALANCED, PAID_FOR], ids=["lean", "balanced", "paid for"])
+def test_the_search_on_j_never_raises_it_nor_crowds(seed: int, prices: Prices) -> None:
+    bins = complete(seed, 4 + seed % 40)
+    before = objective(bins, prices)
+    refine(bins, prices)
+    assert objective(bins, prices) <= before + 1e-9
+    assert is_settled(bins)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_lists_loads_and_buckets_agree_with_the_owners(seed: int) -> None:
     bins = complete(seed, 5 + seed)
     bring_home(bins, 5, new_trial())
+    loosest = loosest_bucket(bins)
     for c in range(len(bins.load)):
         held = np.flatnonzero(bins.owner == c).tolist()
         listed, j = [], int(bins.first[c])
@@ -138,6 +151,7 @@ def test_lists_loads_and_buckets_agree_with_the_owners(seed: int) -> None:
         assert bins.held[c] == len(held)
         assert bins.busy[c] == sum(bins.share[j] > 0 for j in held)
         assert (bins.bucket[c] >= 0) == bool(held)
+        assert bins.bucket[c] <= loosest
         assert not crowded(bins, c)
 
 
