@@ -1,29 +1,45 @@
 """Membership of consumer groups, read in the background: implements ``ports.GroupReader`` on Kafka.
 
 One thread asks for all groups every few seconds; a cycle takes the latest answer and never waits. Used for native groups, and to
-refuse a managed group that somebody else subscribes with (``docs/handover.md``, rule 13).
+refuse a managed group that somebody else subscribes with (``docs/handover.md``, rule 13). It asks with kafka-python: where a
+coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
+import struct
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from kafka import KafkaAdminClient
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.protocol.metadata import FindCoordinatorRequest
 
-from autoscaler.adapters.kafka_topics import Connection, admin_client, client_log
+from autoscaler.adapters.kafka_topics import Connection, client_log
+from autoscaler.adapters.messages import ConsumerGroupDescribeRequest
+from autoscaler.errors import TransientError
+from autoscaler.kafka_python import ClientError, connect, named, translate
 from autoscaler.model import GroupMembers, Member, TopicPartition
 from autoscaler.ports import Clock
+from autoscaler.references import resolve_secrets
 
 _CALL_S = 5.0
 _STALE_READS = 3.0
 _STALE_S = 10.0
+_NOT_THERE = 69  # GROUP_ID_NOT_FOUND: there is no such group, or it is on the other protocol
+_STATES = {
+    "PreparingRebalance": "PREPARING_REBALANCING",
+    "CompletingRebalance": "COMPLETING_REBALANCING",
+    "": "UNKNOWN",
+}  # the others only in capitals
 
 
 class KafkaGroupReader:
     """Reads the membership of groups; ``members`` answers from the latest read.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings.
         groups: Ids of the groups.
         clock: Time.
         every_s: Seconds between reads.
@@ -33,7 +49,8 @@ class KafkaGroupReader:
     """
 
     def __init__(self, connection: Connection, groups: Sequence[str], clock: Clock, every_s: float = 2.0) -> None:
-        self._admin = admin_client(connection)
+        translate(resolve_secrets(dict(connection)))
+        self._connection = dict(connection)
         self._groups, self._clock, self._every_s = tuple(groups), clock, every_s
         self._latest: dict[str, tuple[float, GroupMembers]] = {}
         self._stop = threading.Event()
@@ -53,48 +70,114 @@ class KafkaGroupReader:
         self._thread.join(2 * _CALL_S)
 
     def _run(self) -> None:
+        admin: KafkaAdminClient | None = None
         while not self._stop.is_set():
-            self._read()
-            self._stop.wait(self._every_s)
-
-    def _read(self) -> None:
-        try:
-            self._admin.list_topics(timeout=_CALL_S)  # an admin request whose broker is away can abort the process in librdkafka
-            futures = self._admin.describe_consumer_groups(list(self._groups), request_timeout=_CALL_S) if self._groups else {}
-        except KafkaException as e:
-            client_log.info("membership of %s could not be read: %s", self._groups, e)
-            return
-        for group, future in futures.items():
             try:
-                found = _members(future.result(_CALL_S + 1), self._clock.now())
-            except KafkaException as e:
-                if e.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    client_log.info("membership of group %s could not be read: %s", group, e)
-                    continue
-                found = GroupMembers(state="DEAD", kind="UNKNOWN", assignor="", members=(), at=self._clock.now())
-            except TimeoutError:
-                client_log.info("membership of group %s could not be read in %s s", group, _CALL_S)
+                admin = admin or connect(self._connection, time.monotonic() + _CALL_S)
+                self._take(_Asking(admin).describe(self._groups))
+            except (TransientError, ClientError, OSError, TimeoutError) as e:
+                client_log.info("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
+                _close(admin)
+                admin = None  # it may know coordinators that are gone
+            self._stop.wait(self._every_s)
+        _close(admin)
+
+    def _take(self, found: dict[str, "_Described | int"]) -> None:
+        for group, described in found.items():
+            if isinstance(described, int):
+                client_log.info("membership of group %s could not be read: %s", group, named(described))
                 continue
-            self._latest[group] = (self._clock.monotonic(), found)
+            kind, state, assignor, members = described
+            self._latest[group] = (
+                self._clock.monotonic(),
+                GroupMembers(state=state, kind=kind, assignor=assignor, members=members, at=self._clock.now()),
+            )
 
 
-def _members(found: Any, at: float) -> GroupMembers:
-    members = [
+_Described = tuple[str, str, str, tuple[Member, ...]]  # kind, state, assignor, members
+
+
+class _Asking:
+    """One round of questions to the coordinators of groups."""
+
+    def __init__(self, admin: KafkaAdminClient) -> None:
+        self._manager = admin._manager  # noqa: SLF001  kafka-python has no public call for KIP-848; its version is pinned
+
+    def describe(self, groups: Sequence[str]) -> dict[str, "_Described | int"]:
+        """Return what each group is, or the error code that its coordinator gave instead."""
+        found: dict[str, _Described | int] = {}
+        by_node: dict[int, list[str]] = {}
+        if groups:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups), min_version=4)
+            for c in self._send(request, None).coordinators:
+                if c.error_code:
+                    found[c.key] = c.error_code
+                else:
+                    by_node.setdefault(c.node_id, []).append(c.key)
+        for node, here in by_node.items():
+            found |= self._of_node(node, here)
+        return found
+
+    def _of_node(self, node: int, groups: list[str]) -> dict[str, "_Described | int"]:
+        found: dict[str, _Described | int] = {}
+        if ConsumerGroupDescribeRequest.API_KEY in self._manager.broker_version_data.api_versions:
+            for g in self._send(ConsumerGroupDescribeRequest(group_ids=groups), node).groups:
+                if g.error_code != _NOT_THERE:
+                    found[g.group_id] = g.error_code or _consumer(g)
+        rest = [g for g in groups if g not in found]
+        if rest:
+            for g in self._send(DescribeGroupsRequest(groups=rest), node).groups:
+                found[g.group_id] = _DEAD if g.error_code == _NOT_THERE else g.error_code or _classic(g)
+        return found
+
+    def _send(self, request: Any, node: int | None) -> Any:
+        async def answer() -> Any:
+            return await self._manager.send(request, node_id=node, request_timeout_ms=1000 * _CALL_S)
+
+        return self._manager.run(answer)
+
+
+_DEAD: _Described = ("UNKNOWN", "DEAD", "", ())
+
+
+def _consumer(group: Any) -> _Described:
+    held = {m.member_id: [(t.topic_name, t.partitions) for t in m.assignment.topic_partitions] for m in group.members}
+    return "CONSUMER", _state(group.group_state), group.assignor_name, _members(group.members, held)
+
+
+def _classic(group: Any) -> _Described:
+    held = {m.member_id: _assigned(m.member_assignment) for m in group.members}
+    kind = "UNKNOWN" if group.group_state == "Dead" else "CLASSIC"
+    return kind, _state(group.group_state), group.protocol_data, _members(group.members, held)
+
+
+def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
+    """Return what an assignment of the classic protocol holds: nothing while the group rebalances, or of another protocol."""
+    try:
+        found = ConsumerProtocolAssignment.decode(encoded) if encoded else None
+    except (struct.error, ValueError):
+        return []
+    return [(topic, partitions) for topic, partitions in found.assigned_partitions] if found else []
+
+
+def _members(members: Sequence[Any], held: dict[str, list[tuple[str, Sequence[int]]]]) -> tuple[Member, ...]:
+    found = [
         Member(
             member_id=m.member_id,
             client_id=m.client_id,
-            host=m.host,
-            assigned=frozenset(
-                TopicPartition(topic=p.topic, partition=p.partition)
-                for p in (m.assignment.topic_partitions if m.assignment else ())
-            ),
+            host=m.client_host,
+            assigned=frozenset(TopicPartition(topic=t, partition=p) for t, partitions in held[m.member_id] for p in partitions),
         )
-        for m in found.members
+        for m in members
     ]
-    return GroupMembers(
-        state=found.state.name,
-        kind=found.type.name,
-        assignor=found.partition_assignor,
-        members=tuple(sorted(members, key=lambda m: m.member_id)),
-        at=at,
-    )
+    return tuple(sorted(found, key=lambda m: m.member_id))
+
+
+def _state(name: str) -> str:
+    return _STATES.get(name, name.upper())
+
+
+def _close(admin: KafkaAdminClient | None) -> None:
+    """Close in the background: closing waits for a broker that may be away."""
+    if admin is not None:
+        threading.Thread(target=admin.close, daemon=True).start()

@@ -1,4 +1,4 @@
-"""kafka-python, bounded: one connection block for all clients, one client per broker and process, a deadline for everything.
+"""kafka-python, bounded: one client per broker and process, a deadline for everything.
 
 A client is dropped after any time-out and closed in a
 background thread; a broker that does not answer is left alone for a while (back-off), so that it costs its own rows and now
@@ -6,67 +6,19 @@ and then the deadline, never the others' rows.
 """
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from autoscaler.errors import SettingsError, TransientError
-from autoscaler.references import resolve_secrets
+from autoscaler.errors import TransientError
+from autoscaler.kafka_python import ClientError, Setting, connect, named
 from autoscaler.streaming import codec
 
-Setting = str | int | float | bool
 T = TypeVar("T")
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
-_IN_FLIGHT = 1000  # kafka-python refuses, not queues, what exceeds this
-
-_TRANSLATED: dict[str, tuple[str, Callable[[Setting], object]]] = {
-    "bootstrap.servers": ("bootstrap_servers", lambda v: [s.strip() for s in str(v).split(",") if s.strip()]),
-    "security.protocol": ("security_protocol", lambda v: str(v).upper()),
-    "sasl.mechanism": ("sasl_mechanism", str),
-    "sasl.mechanisms": ("sasl_mechanism", str),
-    "sasl.username": ("sasl_plain_username", str),
-    "sasl.password": ("sasl_plain_password", str),
-    "sasl.kerberos.service.name": ("sasl_kerberos_service_name", str),
-    "ssl.ca.location": ("ssl_cafile", str),
-    "ssl.certificate.location": ("ssl_certfile", str),
-    "ssl.key.location": ("ssl_keyfile", str),
-    "ssl.key.password": ("ssl_password", str),
-    "ssl.crl.location": ("ssl_crlfile", str),
-    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", lambda v: str(v).lower() != "none"),
-    "client.id": ("client_id", str),
-    "metadata.max.age.ms": ("metadata_max_age_ms", lambda v: int(float(v))),
-}
-# They tune librdkafka's own threads, sockets and log, and mean nothing to another client.
-_WITHOUT_MEANING = frozenset({
-    "broker.address.family", "broker.address.ttl", "connections.max.idle.ms", "debug", "log_level", "log.connection.close",
-    "message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms",
-    "retry.backoff.ms", "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails",
-    "socket.nagle.disable", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms",
-    "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
-})  # fmt: skip
-
-
-def translate(connection: Mapping[str, Setting]) -> dict[str, object]:
-    """Return a connection block, written with librdkafka's names, as kafka-python's arguments.
-
-    Raises:
-        SettingsError: Names every setting that cannot be translated; ignoring one could connect to the wrong place, or openly.
-    """
-    unknown = sorted(set(connection) - set(_TRANSLATED) - _WITHOUT_MEANING)
-    if unknown:
-        known = ", ".join(sorted(_TRANSLATED))
-        problems = (f"cluster.connection.{key}: the measuring client has no such setting; it knows {known}" for key in unknown)
-        raise SettingsError(tuple(problems))
-    out: dict[str, object] = {}
-    for key, value in connection.items():
-        if key in _TRANSLATED:
-            name, convert = _TRANSLATED[key]
-            out[name] = convert(value)
-    return out
 
 
 class Client:
@@ -81,24 +33,7 @@ class Client:
         """
         self.broken = False  # some request of the last ``ask`` got no answer
         self.took_s: list[float] = []  # from the start of the last ``ask`` to each answer
-        arguments = translate(resolve_secrets(dict(connection)))
-        if address is not None:
-            arguments["bootstrap_servers"] = [address]
-        servers = [str(s) for s in _listed(arguments["bootstrap_servers"])]
-        _reachable(servers, deadline)
-        left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-        try:
-            self._admin = codec.connect(
-                **arguments,
-                bootstrap_timeout_ms=left_ms,
-                request_timeout_ms=max(left_ms, 1000),
-                reconnect_backoff_ms=50,
-                reconnect_backoff_max_ms=500,
-                max_in_flight_requests_per_connection=_IN_FLIGHT,
-            )
-        except (codec.ClientError, OSError, ValueError) as e:
-            msg = f"{', '.join(servers)}: {named(e)}"
-            raise TransientError(msg) from e
+        self._admin = connect(connection, deadline, address)
 
     @property
     def inner(self) -> bool:
@@ -194,7 +129,7 @@ class Clients:
         def answer() -> T:
             try:
                 out = started.result(timeout=max(0.01, deadline - time.monotonic()))
-            except (TransientError, TimeoutError, codec.ClientError, OSError) as e:
+            except (TransientError, TimeoutError, ClientError, OSError) as e:
                 raise self._failed(key, e) from e
             with self._lock:
                 self._away.pop(key, None)
@@ -238,35 +173,6 @@ def _started(work: Callable[[], T]) -> "Future[T]":
 
     threading.Thread(target=run, name="kafka-read", daemon=True).start()
     return future
-
-
-def named(error: BaseException | int) -> str:
-    """Return an error, or the name of a Kafka error code, as one short line."""
-    if isinstance(error, int):
-        return codec.error_name(error)
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    kind, text = type(error).__name__, " ".join(str(error).split())[:200]
-    return text if isinstance(error, TransientError) or text.startswith(kind) else f"{kind}: {text}".removesuffix(": ")
-
-
-def _listed(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else [value]
-
-
-def _reachable(servers: Sequence[str], deadline: float) -> None:
-    """Fail at once where nobody listens: kafka-python would try again until its time-out."""
-    error: OSError | ValueError | None = None
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        try:
-            left = max(0.01, deadline - time.monotonic())
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=left):
-                return
-        except (OSError, ValueError) as e:
-            error = e
-    msg = f"no broker answers at {', '.join(servers)}: {error}"
-    raise TransientError(msg)
 
 
 def _raise(error: Exception) -> Any:

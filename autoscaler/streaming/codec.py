@@ -6,7 +6,6 @@ framing and correlation stay kafka-python's. Message layouts: https://kafka.apac
 v8, DescribeLogDirs v3: Kafka 3.0 and later).
 """
 
-import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from kafka import IsolationLevel, KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError, for_code
-from kafka.net.inet import KafkaNetSocket
+from kafka.errors import KafkaError
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 Ints = npt.NDArray[np.int64]
@@ -34,38 +32,6 @@ _ASKED = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")]
 _OFFSET = np.dtype([("partition", ">i4"), ("error", ">i2"), ("timestamp", ">i8"), ("offset", ">i8"), ("epoch", ">i4")])
 _SIZE = np.dtype([("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("future", "?"), ("tags", "u1")])
 _COMMITTED = np.dtype([("partition", "i4"), ("offset", "i8"), ("error", "i2")])
-
-
-ClientError = KafkaError
-
-
-class _Direct(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
-    """Connects as kafka-python does, and closes the socket where nobody listens: it forgets to, once per attempt."""
-
-    SCHEMES = ("direct",)
-
-    async def connect(self, net: Any, addrinfo: Any, socket_options: Any = (), timeout_at: float | None = None) -> Any:
-        family, kind, protocol, _, address = addrinfo
-        sock = self.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            for option in socket_options:
-                sock.setsockopt(*option)
-            return await self.sock_connect(net, sock, address, timeout_at=timeout_at)
-        except BaseException:
-            sock.close()
-            raise
-
-
-def connect(**arguments: object) -> KafkaAdminClient:
-    """Return a connected kafka-python client; it stays silent: a broker that is away is reported as rows, not as log lines."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    return KafkaAdminClient(proxy_url="direct://", **arguments)
-
-
-def error_name(code: int) -> str:
-    """Return the name of a Kafka error code."""
-    return str(for_code(code).__name__)
 
 
 def metadata(topics: Sequence[str]) -> MetadataRequest:

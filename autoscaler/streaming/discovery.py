@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autoscaler.errors import AutoscalerError, TransientError
+from autoscaler.kafka_python import Setting, named
 from autoscaler.streaming import codec
-from autoscaler.streaming.client import Client, Clients, Setting, named
+from autoscaler.streaming.client import Client, Clients
 
 Ints = npt.NDArray[np.int32]
 

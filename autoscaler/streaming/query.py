@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from autoscaler.errors import PermanentError
+from autoscaler.kafka_python import translate
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.references import resolve_secrets
 from autoscaler.settings import Settings
 from autoscaler.streaming import schema
 from autoscaler.streaming.checkpoint import claim
-from autoscaler.streaming.client import translate
 from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from autoscaler.errors import TransientError
+from autoscaler.kafka_python import named
 from autoscaler.streaming import codec, schema
-from autoscaler.streaming.client import Client, named
+from autoscaler.streaming.client import Client
 
 Array = npt.NDArray[Any]
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from autoscaler.errors import AutoscalerError
+from autoscaler.kafka_python import Setting
 from autoscaler.streaming import reading, schema
-from autoscaler.streaming.client import Clients, Setting
+from autoscaler.streaming.client import Clients
 from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
 from autoscaler.streaming.reading import Part, Share
 

@@ -4,13 +4,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 from confluent_kafka import Consumer
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.embedded.broker import Broker
+from autoscaler.embedded.broker import Broker, Cluster
 from autoscaler.model import GroupMembers, TopicPartition
 from autoscaler.testing import FakeClock
+from tests.conftest import create_topic
 
 PATIENCE_S = 60.0
 
@@ -61,6 +63,26 @@ def test_the_members_of_a_native_group_are_told_with_what_they_hold(broker: Brok
             consumer.close()
 
 
+def test_the_members_of_a_group_on_the_new_protocol_are_told_alike(broker: Broker, topic: str, group: str) -> None:
+    settings = {"group.id": group, "client.id": "app", "group.protocol": "consumer", "group.remote.assignor": "range"}
+    consumers = [Consumer({**broker.connection(), **settings}) for _ in range(2)]
+    for consumer in consumers:
+        consumer.subscribe([topic])
+    try:
+        with reading(broker, group) as reader:
+            found = until(
+                reader, group, lambda m: m.state == "STABLE" and [len(x.assigned) for x in m.members] == [2, 2],
+                meanwhile=lambda: [c.poll(0.05) for c in consumers],
+            )  # fmt: skip
+        assert (found.kind, found.assignor) == ("CONSUMER", "range")
+        assert {m.client_id for m in found.members} == {"app"}
+        held = {p for m in found.members for p in m.assigned}
+        assert held == {TopicPartition(topic=topic, partition=n) for n in range(4)}
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
 def test_a_group_that_does_not_exist_is_dead_and_holds_up_no_other(broker: Broker, topic: str, group: str) -> None:
     consumer = Consumer({**broker.connection(), "group.id": group})
     consumer.subscribe([topic])
@@ -91,3 +113,27 @@ def test_nothing_is_told_of_a_cluster_that_does_not_answer(group: str) -> None:
     assert reader.members(group) is None
     reader.close()
     assert reader.members(group) is None
+
+
+@pytest.mark.timeout(400)  # three brokers start anew
+def test_memberships_are_read_again_after_the_broker_that_knows_them_is_gone(three_brokers: Cluster, group: str) -> None:
+    topic = create_topic(three_brokers, f"topic-{group}", 2)
+    consumer = Consumer({**three_brokers.connection(), "group.id": group, "log_level": 0})
+    consumer.subscribe([topic])
+    reader = KafkaGroupReader(three_brokers.connection(), (group,), SystemClock(), 0.05)
+
+    def read_after(at: float, members: int) -> None:
+        wanted = lambda m: m.at > at and len(m.members) >= members  # noqa: E731
+        until(reader, group, wanted, meanwhile=lambda: consumer.poll(0.05))
+
+    try:
+        read_after(0, 1)
+        for node in three_brokers.nodes:  # one of them is the coordinator
+            node.kill()
+            read_after(time.time() + 1, 0)
+            node.start()
+        read_after(time.time(), 1)
+    finally:
+        reader.close()
+        consumer.close()
+        three_brokers.start()

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
+from autoscaler import kafka_python
 from autoscaler.errors import SettingsError, TransientError
+from autoscaler.kafka_python import translate
 from autoscaler.settings import CONNECTION_KEYS
-from autoscaler.streaming import client
-from autoscaler.streaming.client import Client, Clients, translate
+from autoscaler.streaming.client import Client, Clients
 
 
 def test_names_are_translated() -> None:
@@ -70,4 +71,4 @@ def test_a_missing_secret_is_a_settings_error() -> None:
 
 
 def test_the_settings_know_every_name_that_can_be_translated() -> None:
-    assert client._TRANSLATED.keys() | client._WITHOUT_MEANING == CONNECTION_KEYS
+    assert kafka_python._TRANSLATED.keys() | kafka_python._WITHOUT_MEANING == CONNECTION_KEYS
