@@ -106,13 +106,15 @@ class Shop:
         found = {}
         for record in records:
             said = json.loads(record.read_text())
-            with contextlib.suppress(psutil.Error, KeyError):
+            if said["pid"] is None:  # it has ended; psutil would take None for this very process
+                continue
+            with contextlib.suppress(psutil.Error):
                 found[said["slot"]] = psutil.Process(said["pid"])
         return found
 
-    def kill_job(self, supervisor: subprocess.Popen[bytes]) -> None:
+    def kill_job(self, supervisor_pid: int) -> None:
         """SIGKILL the JVM and the Python driver, everything but the supervisor."""
-        for child in psutil.Process(supervisor.pid).children(recursive=True):
+        for child in psutil.Process(supervisor_pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 if "java" in child.name() or "autoscale.py" in " ".join(child.cmdline()):
                     child.kill()
@@ -142,7 +144,7 @@ class Shop:
                 os.killpg(child.pid, signal.SIGKILL)
         self.end_workers()
 
-    def findings(self, loads: tuple[str, ...], began: float, ended: float) -> dict[str, Finding]:
+    def findings(self, loads: tuple[str, ...], began: float, ended: float, *, paused: int = 0) -> dict[str, Finding]:
         """Let the independent check judge what happened; job, consumers and loads have ended."""
         acknowledged = [0] * PARTITIONS
         for name in loads:
@@ -154,7 +156,7 @@ class Shop:
         run = Run(
             bootstrap=self.broker.bootstrap, topic=TOPIC, group=GROUP, window_s=5, usable_bytes_per_s=0.8 * CAPACITY,
             load_from_s=began, load_to_s=ended, logs=self.directory / "processed", tables=self.directory / "state" / "tables",
-            cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced, flush_s=5,
+            cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced, flush_s=5, paused=paused,
         )  # fmt: skip
         return {f.rule: f for f in check(run)}
 

@@ -75,7 +75,7 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
         worker.suspend()  # nobody gives up a partition before the job is gone
     burst = shop.produce("burst", 500_000)
     shop.wait("moving partitions", lambda: any("move" in str(c["actions"]) for c in shop.cycles(at)))
-    shop.kill_job(supervisor)
+    shop.kill_job(supervisor.pid)
     assert awaited(shop.broker), "it was killed in the middle of a handover"
     for worker in frozen:
         worker.resume()
