@@ -34,7 +34,7 @@ class ManagedConsumer:
     ``with ManagedConsumer(…) as consumer: for batch in consumer: for message in batch: …``. A batch counts as processed when the
     next one is asked for; its offsets are committed soon after. The iteration ends when the process is told to end (SIGTERM, or
     ``stop()``), after everything has been released. If the lease is lost, the batch ends early, and the worker joins anew.
-    If the application does not return from a batch for long after that, the process ends with exit code 70: nothing else frees it.
+    If the application does not return from a batch for long after that, the process ends (exit code 70): nothing else frees it.
 
     Args:
         connection: librdkafka settings of the cluster; from the environment if ``None``, as is everything else left out.
