@@ -56,7 +56,8 @@ class Shop:
                     "cluster": {"connection": {"bootstrap.servers": self.broker.bootstrap}},
                     "state_dir": str(self.directory / "state"),
                     "measure": {"window_s": 5},
-                    **({"handover": {"lease_s": self.lease_s}} if self.lease_s else {}),
+                    # Who is killed time and again while no broker takes a commit is no poison.
+                    **({"handover": {"lease_s": self.lease_s, "park_after": None}} if self.lease_s else {}),
                     "groups": [group],
                 }
             )
