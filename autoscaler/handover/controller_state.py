@@ -298,6 +298,9 @@ class ControllerState:
         """
         named = named_by(self.plan) if self.plan else frozenset()
         gone = [w for w in self.over if w not in named and (w not in self.beats or self.beats[w].offset < log_start)]
+        if self.silence_proven():  # died with a heartbeat log that is no more: nobody has to wait for it, nobody can expire it
+            known = named | self.over.keys() | self.beats.keys()
+            gone += {w for releases in self._released.values() for w in releases} - known
         keys: list[tuple[str | int, ...]] = []
         for worker in sorted(gone):
             keys += [(kind, self.group, worker.name, worker.uuid) for kind in ("expired", "left")]

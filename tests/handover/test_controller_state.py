@@ -526,3 +526,14 @@ def test_the_same_records_give_the_same_state_after_a_restart() -> None:
         log.released(P0, A, 2)
         log.expired(B)
     assert next_plan(first.state, intended({P1: A})) == next_plan(second.state, intended({P1: A}))
+
+
+def test_releases_of_who_died_with_the_heartbeat_log_are_deleted_once_silence_is_proven() -> None:
+    """Nobody can expire an incarnation of which no heartbeat is left and that no plan names; its releases must not stay for ever."""
+    log = alive(B)
+    log.released(P0, A, 1)
+    assert log.state.forgettable(10) == ()
+    log.tick(0.0, 0)
+    log.tick(SPAN, 1)
+    assert ("released", G, TOPIC, 0, "a", "a-uuid") in log.state.forgettable(10)
+    assert {key[3] for key in log.state.forgettable(10) if key[0] != "released"} == {"a-uuid"}  # and nobody else's

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.handover.simulation.schedule import calm, draw
+from tests.handover.simulation.schedule import Fault, Kind, Schedule, calm, draw
 from tests.handover.simulation.tally import DEMANDED, LEAST_SHARE, Tally
 from tests.handover.simulation.world import World
 
@@ -21,6 +21,16 @@ def test_each_hazard_is_reached_by_a_tenth_of_the_schedules() -> None:
     tally = _all if _all.histories else Tally().run(range(300))
     print(tally.report())
     assert {hazard: tally.share(hazard) for hazard in DEMANDED if tally.share(hazard) < LEAST_SHARE} == {}
+
+
+def test_nothing_stays_of_who_died_when_the_heartbeat_log_was_made_anew() -> None:
+    """Shrunk from seed 4488: nobody could expire w-1, and its releases stayed for ever."""
+    faults = (
+        Fault(kind=Kind.MOVE, at=8.0, partition=2, to="w-2"),
+        Fault(kind=Kind.CRASH, at=2.0, who="w-1", for_s=2.0),
+        Fault(kind=Kind.HEARTBEATS_ANEW, at=6.6),
+    )
+    World(Schedule(seed=4488, slow=0.1, platform=False, park_after=1, tidy=True, faults=faults)).run()
 
 
 def test_planned_moves_cost_no_duplicate() -> None:

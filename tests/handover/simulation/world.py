@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
-from autoscaler.handover.codec import encode, key_of
-from autoscaler.handover.records import Incarnation, Plan, Tp, Unparked
+from autoscaler.handover.codec import decode, encode, key_of
+from autoscaler.handover.records import Heartbeat, Incarnation, Plan, Tp, Unparked
 from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
 from tests.handover.simulation.controller import Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
@@ -393,6 +393,8 @@ class World(Agenda):
             return
         known = {w.loop.me.uuid for w in self.workers} | {g.owner.uuid for g in plan.grants.values()}
         known |= {w.worker.uuid for waits in plan.waits.values() for w in waits}
+        read = (decode(*r).record if isinstance(r, tuple) else r for r in self.heartbeats.records)
+        known |= {r.worker.uuid for r in read if isinstance(r, Heartbeat)}
         left = []
         for entry in self.control.entries:
             record = entry.decoded(self.control.topic_id).record
