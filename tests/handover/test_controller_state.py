@@ -529,7 +529,7 @@ def test_the_same_records_give_the_same_state_after_a_restart() -> None:
 
 
 def test_releases_of_who_died_with_the_heartbeat_log_are_deleted_once_silence_is_proven() -> None:
-    """Nobody can expire an incarnation of which no heartbeat is left and that no plan names; its releases must not stay for ever."""
+    """Nobody can expire an incarnation of which no heartbeat is left and that no plan names; its releases must not stay."""
     log = alive(B)
     log.released(P0, A, 1)
     assert log.state.forgettable(10) == ()

@@ -1,6 +1,7 @@
 """Every broken rule is noticed: by a schedule that breaks a promise under it, or by the directed check that names the rule."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,11 @@ def test_every_mutation_is_noticed_and_every_check_needed() -> None:
     assert [m.name for m in ALL if m.seed is None and m.directed is None] == []
     checks = {f for n, f in vars(directed).items() if inspect.isfunction(f) and not n.startswith("_")}
     assert checks - {m.directed for m in _DIRECTED} == set()
+
+
+def test_the_page_names_every_mutation() -> None:
+    page = Path(__file__).resolve().parents[2].joinpath("docs/handover.md").read_text(encoding="utf-8")
+    assert [m.name for m in ALL if f"| {m.name}" not in page] == []
 
 
 def test_a_mutation_that_has_gone_stale_is_an_error() -> None:
