@@ -34,6 +34,7 @@ from autoscaler.adapters.kafka_topics import (
 )
 from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
+from autoscaler.handover.commits import is_of_topic
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
@@ -462,7 +463,7 @@ class KafkaControl:
         return {tp: int(x.offset) for tp, x in found.items() if x.offset >= 0}
 
     def _committed_as(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float) -> dict[Tp, TopicPartition]:
-        """Return what is committed, metadata included."""
+        """Return what is committed, metadata included; an offset of another topic of the same name is left out (rule 14)."""
         by_name = {(names[tp.topic_id], tp.partition): tp for tp in tps}
         if self._offsets is None:  # a consumer that never joins; the admin client's call crashes when the coordinator is loading
             self._offsets = client(Consumer, self._connection, {"group.id": self._group, "enable.auto.commit": False})
@@ -470,7 +471,8 @@ class KafkaControl:
             found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=timeout_s)
         if failed := [tp for tp in found if tp.error is not None]:
             raise TransientError(f"read committed offsets of group {self._group}: {failed[0].error.name()}")
-        return {by_name[tp.topic, tp.partition]: tp for tp in found}
+        named = {by_name[tp.topic, tp.partition]: tp for tp in found}
+        return {tp: x for tp, x in named.items() if is_of_topic(x.metadata, tp.topic_id)}
 
     def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
         latest = plan is None and self._reset_policy == "latest"

@@ -6,7 +6,6 @@ log's reader, and the one that starts, stops and commits partitions. All decisio
 that they leave in the order decided.
 """
 
-import json
 import logging
 import os
 import queue
@@ -21,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
+from autoscaler.handover.commits import commit_metadata, is_of_topic
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Incarnation, Left, Plan, Released, Tp
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
@@ -350,7 +350,7 @@ class Loop:
         return not bad
 
     def _metadata(self, run: Run) -> str:
-        return json.dumps([run.tp.topic_id, run.epoch, self.me.uuid], separators=(",", ":"))
+        return commit_metadata(run.tp.topic_id, run.epoch, self.me.uuid)
 
     def _read_offsets(self, asked: tuple[tuple[Tp, int], ...]) -> None:
         names = self._names
@@ -369,11 +369,7 @@ class Loop:
         """Return the offset, unless nothing is committed or it belongs to another topic of the same name (rule 14)."""
         if found.offset < 0:
             return None
-        try:
-            said = json.loads(found.metadata or "null")
-        except ValueError:
-            said = None
-        if isinstance(said, list) and len(said) == 3 and said[0] != tp.topic_id:  # noqa: PLR2004  (as _metadata writes)
+        if not is_of_topic(found.metadata, tp.topic_id):
             _log.warning("%s-%s: the offset %s belongs to another topic of this name", found.topic, found.partition, found.offset)
             return None
         return int(found.offset)

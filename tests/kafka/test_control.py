@@ -13,6 +13,7 @@ from autoscaler.adapters.kafka_topics import describe, ensure_control_topics, pr
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import decode, encode, partition_for
+from autoscaler.handover.commits import commit_metadata
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.ports import PlanIntent
@@ -214,6 +215,26 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
         commit(broker, group, topic, {0: 2})
         control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="three"))
         assert plan_in_log(world).starts == {Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
+    finally:
+        control.close()
+
+
+def test_an_offset_of_a_topic_that_is_no_more_is_none_of_the_new_one(broker: Broker, make_topic: MakeTopic, group: str) -> None:
+    topic = make_topic(partitions=2)
+    stale = commit_metadata("an-earlier-topic", 3, "w")
+    consumer = Consumer({**broker.connection(), "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata=stale), TopicPartition(topic, 1, 0)], asynchronous=False)
+    consumer.close()
+    control = KafkaControl(
+        connection=broker.connection(), group=group, topics=(topic,), reset_policy="earliest", lease_s=1.0,
+        replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
+    )  # fmt: skip
+    world = KafkaWorld.__new__(KafkaWorld)
+    world.broker, world.group, world.topic = broker, group, topic
+    try:
+        wanted = {Partition(topic=topic, partition=n): 0 for n in range(2)}
+        published(control, PlanIntent(target=wanted, requested=frozenset({0}), summary="one"))
+        assert plan_in_log(world).starts == {Tp(next(iter(plan_in_log(world).topics)), 0): 0}
     finally:
         control.close()
 

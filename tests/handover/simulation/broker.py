@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.handover.codec import Decoded, decode
+from autoscaler.handover.commits import is_of_topic
 from autoscaler.handover.records import Record
 
 Pair = tuple[bytes, bytes | None]
@@ -154,14 +155,14 @@ class Coordinator:
 
 @dataclass(slots=True)
 class Offsets:
-    """Committed offsets of the group, by topic name and partition, with the metadata's topic id."""
+    """Committed offsets of the group, by topic name and partition, with their metadata."""
 
     committed: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def read(self, partition: int, topic_id: str) -> int | None:
         """Return the offset as a worker takes it: one of another topic of this name is none."""
         found = self.committed.get(partition)
-        return found[0] if found is not None and found[1] == topic_id else None
+        return found[0] if found is not None and is_of_topic(found[1], topic_id) else None
 
 
 Action = Callable[[], object]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from autoscaler.handover.codec import decode, encode, key_of
+from autoscaler.handover.commits import commit_metadata
 from autoscaler.handover.records import Heartbeat, Incarnation, Plan, Tp, Unparked
 from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
 from tests.handover.simulation.controller import Controller
@@ -131,7 +132,7 @@ class World(Agenda):
         for tp, offset in offsets:
             if offset > self._done[tp]:
                 raise Violation(Promise.NOTHING_LOST, f"{tp} committed at {offset}, processed up to {self._done[tp]}")
-            self.offsets.committed[tp.partition] = (offset, tp.topic_id)
+            self.offsets.committed[tp.partition] = (offset, commit_metadata(tp.topic_id, 0, ""))
         return True
 
     def committed_or(self, tp: Tp, otherwise: int) -> int:
