@@ -167,6 +167,8 @@ def test_records_deleted_before_they_were_read_are_skipped_by_the_plan_and_only_
     gone, start = TopicPartition(topic=running.topic, partition=0), RECORDS + 20
     admin = AdminClient(broker.connection())
     admin.delete_records([KafkaPartition(*gone, start)])[KafkaPartition(*gone)].result(30)
+    while running.pool.observe().running:  # who has left the group has not ended yet
+        time.sleep(0.01)
     running.pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
     running.until(lambda s: [w.phase for w in s.workers] == ["active", "active"])
     running.give(0, 0, 0, 1, 1, 1)
