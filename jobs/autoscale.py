@@ -178,7 +178,7 @@ def run(settings: Settings) -> int:
     spark = SparkSession.builder.appName("autoscaler").getOrCreate()
     greeting.result()
     if not planner.done():
-        log.info("the planner is being compiled, which takes about half a minute after an installation or a change of it")
+        log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
     log.info("%s", planner.result())
     job = Job(settings, spark)
     for number in (signal.SIGTERM, signal.SIGINT):
