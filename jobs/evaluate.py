@@ -17,7 +17,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from autoscaler.errors import PermanentError
 from autoscaler.evaluation import cells, queries
 from autoscaler.evaluation.contenders import contenders
 from autoscaler.evaluation.machine import machine
@@ -102,9 +101,7 @@ def read(spark: SparkSession, args: argparse.Namespace) -> Results:
     """Return the figures from the rows that are kept."""
     kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in TABLES}
     order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)])}
-    made = spark.table(kept["made"]).first()
-    if made is None:
-        raise PermanentError(f"{kept['made']} is empty: run the evaluation again without --redraw")
+    [made] = spark.table(kept["made"]).collect()
 
     def lateness(table: str) -> tuple[Lateness, ...]:
         rows = (Lateness(**row.asDict()) for row in spark.table(kept[table]).collect())

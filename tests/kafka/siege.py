@@ -1,6 +1,6 @@
 """A siege: a shop under load whose parts are killed, frozen and cut off at random, until the end; then everything is checked.
 
-``python -m tests.kafka.siege --minutes 60 --seed 1 --report docs/siege.md``. Three brokers, the job and its consumers are real
+``python -m tests.kafka.siege --minutes 60 --seed 1 --report report.md``. Three brokers, the job and its consumers are real
 processes, faults are real signals, and the judge is the demo's independent check. A seed gives the same faults in the same order;
 what they meet differs from run to run.
 """

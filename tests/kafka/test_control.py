@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -183,6 +185,23 @@ def test_records_of_another_control_topic_and_strange_ones_are_ignored(world: Ka
     assert [w.instance for w in after.workers] == [instance]
 
 
+@contextmanager
+def without_workers(
+    broker: Broker, group: str, topic: str, reset_policy: Literal["earliest", "latest"]
+) -> Iterator[tuple[KafkaControl, KafkaWorld]]:
+    """Give a controller of a group that nobody has worked for, and the world in which its plans are looked up."""
+    control = KafkaControl(
+        connection=broker.connection(), group=group, topics=(topic,), reset_policy=reset_policy, lease_s=1.0,
+        replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
+    )  # fmt: skip
+    world = KafkaWorld.__new__(KafkaWorld)
+    world.broker, world.group, world.topic = broker, group, topic
+    try:
+        yield control, world
+    finally:
+        control.close()
+
+
 def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_ones_at_their_start(
     broker: Broker, make_topic: MakeTopic, group: str
 ) -> None:
@@ -193,13 +212,7 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
         producer.produce(topic, b"x", partition=number)
     assert producer.flush(30) == 0
     commit(broker, group, topic, {1: 1})
-    control = KafkaControl(
-        connection=broker.connection(), group=group, topics=(topic,), reset_policy="latest", lease_s=1.0,
-        replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
-    )  # fmt: skip
-    world = KafkaWorld.__new__(KafkaWorld)
-    world.broker, world.group, world.topic = broker, group, topic
-    try:
+    with without_workers(broker, group, topic, "latest") as (control, world):
         wanted = {Partition(topic=topic, partition=n): 0 for n in range(3)}
         published(control, PlanIntent(target=wanted, requested=frozenset({0}), summary="one"))
         topic_id = next(iter(plan_in_log(world).topics))
@@ -215,8 +228,6 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
         commit(broker, group, topic, {0: 2})
         control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="three"))
         assert plan_in_log(world).starts == {Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
-    finally:
-        control.close()
 
 
 def test_an_offset_of_a_topic_that_is_no_more_is_none_of_the_new_one(broker: Broker, make_topic: MakeTopic, group: str) -> None:
@@ -225,18 +236,10 @@ def test_an_offset_of_a_topic_that_is_no_more_is_none_of_the_new_one(broker: Bro
     consumer = Consumer({**broker.connection(), "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata=stale), TopicPartition(topic, 1, 0)], asynchronous=False)
     consumer.close()
-    control = KafkaControl(
-        connection=broker.connection(), group=group, topics=(topic,), reset_policy="earliest", lease_s=1.0,
-        replication_factor=1, slot_of=lambda _: None, clock=SystemClock(),
-    )  # fmt: skip
-    world = KafkaWorld.__new__(KafkaWorld)
-    world.broker, world.group, world.topic = broker, group, topic
-    try:
+    with without_workers(broker, group, topic, "earliest") as (control, world):
         wanted = {Partition(topic=topic, partition=n): 0 for n in range(2)}
         published(control, PlanIntent(target=wanted, requested=frozenset({0}), summary="one"))
         assert plan_in_log(world).starts == {Tp(next(iter(plan_in_log(world).topics)), 0): 0}
-    finally:
-        control.close()
 
 
 def published(control: KafkaControl, intent: PlanIntent) -> None:
