@@ -144,6 +144,9 @@ class GroupController:
         pool = self._pool.observe()
         self._publisher.ended(pool.ended)
         state = self._publisher.observe()
+        if state.plan_at is None and members is None:  # before the first plan: a group that subscribes would be taken over
+            msg = "the group's members have not been read yet, so nobody knows whether somebody subscribes"
+            raise TransientError(msg)
         self._state = replace(state, completed=())
         if not self._completed:
             self._catch_up(state)

@@ -5,7 +5,7 @@ validation of the rest) is ``settings.py``'s business.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -23,6 +23,19 @@ def _no_flag(value: object) -> object:
         msg = f"Input should be a number, not {str(value).lower()}"
         raise ValueError(msg)  # noqa: TRY004  as pydantic wants it
     return value
+
+
+class ContradictionsError(ValueError):
+    """Settings that are each fine by themselves and wrong together.
+
+    Attributes:
+        problems: What is wrong, each complete.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep them apart: each is reported by itself."""
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
 
 
 Number = Annotated[float, BeforeValidator(_no_flag)]
@@ -58,7 +71,7 @@ class Policy(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
         if found := contradictions(self.model_dump(exclude_unset=True)):
-            raise ValueError("; ".join(found))
+            raise ContradictionsError(found)
         return self
 
     @property

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
-from autoscaler.policy import Count, Number, Policy, contradictions
+from autoscaler.handover.records import LEASE_S
+from autoscaler.policy import ContradictionsError, Count, Number, Policy, contradictions
 from autoscaler.references import resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -48,7 +49,7 @@ class Cluster(BaseModel):
     @classmethod
     def _usable(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
         if found := _connection_problems(value):
-            raise ValueError("; ".join(found))
+            raise ContradictionsError(found)
         return value
 
 
@@ -109,7 +110,7 @@ class Handover(BaseModel):
 
     model_config = _STRICT
 
-    lease_s: Annotated[Number, Field(ge=1)] = 30.0
+    lease_s: Annotated[Number, Field(ge=1)] = LEASE_S
     replication_factor: Annotated[Count, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
     park_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
 
@@ -152,7 +153,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if found := _across(self.model_dump()):
-            raise ValueError("; ".join(found))
+            raise ContradictionsError(found)
         return self
 
     @property
@@ -245,7 +246,7 @@ def load(path: str | Path) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as e:
         for x in _own(e.errors()):
-            problems += _problem(x["loc"], x["msg"], x["type"], x.get("input"))
+            problems += _problem(x)
         problems += _also_wrong(data)
     problems += [*_missing_references(data), *_missing_solver(data)]
     if problems or settings is None:
@@ -294,7 +295,8 @@ def _own(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [e for e in errors if e["type"] != "too_short" or e["loc"] not in deeper]
 
 
-def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> list[str]:
+def _problem(found: ErrorDetails) -> list[str]:
+    loc, msg, kind, given = found["loc"], found["msg"], found["type"], found.get("input")
     path = ".".join(str(x) for x in loc)
     before = f"{path}: " if path else ""
     if kind == "extra_forbidden":
@@ -305,8 +307,9 @@ def _problem(loc: tuple[int | str, ...], msg: str, kind: str, given: object) -> 
         return [f"{before}unknown setting{meant}; conf/autoscaler.yaml lists all of them"]
     if kind == "missing":
         return [f"{before}is required"]
-    if kind == "value_error":  # one of ours: it may say several things, each complete
-        return [before + said for said in msg.removeprefix("Value error, ").split("; ")]
+    if kind == "value_error":  # one of ours
+        error = found.get("ctx", {}).get("error")
+        return [before + said for said in (error.problems if isinstance(error, ContradictionsError) else (str(error),))]
     shown = "" if isinstance(given, dict) or _is_secret(path) else f", not {given!r}"
     if kind == "tuple_type":
         msg = "Input should be a list, such as [a, b]"

@@ -47,10 +47,12 @@ def approach(
 def _welcome(cycle: Cycle) -> list[int]:
     """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live.
 
-    One that is owed a partition which is not listed right now is paid for too: it must not end.
+    One that still holds what it is not owed must not end either, but that may change.
     """
-    slots, ready = cycle.present.slots | cycle.present.occupied, cycle.present.ready
-    return [*sorted(slots & ready), *sorted(slots - ready), *sorted(ready - slots)]
+    present = cycle.present
+    paid_for, ready = present.paid_for, present.ready
+    others = ready - paid_for
+    return [*sorted(paid_for & ready), *sorted(paid_for - ready), *sorted(others), *sorted(present.occupied - paid_for - others)]
 
 
 def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:

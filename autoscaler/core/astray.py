@@ -33,6 +33,7 @@ def said(astray: Mapping[TopicPartition, Astray], found: tuple[ResetOffset, ...]
     for partition, x in sorted(astray.items())[:4]:
         start = new.get(partition, x.start)
         then = "waits for a measurement" if start is None else f"goes on at {start} ({policy})"
-        parts.append(f"{partition} is out of range at {x.offset} and {then}")
+        what = f"is out of range at {x.offset}" if x.offset >= 0 else "has no committed offset any more"
+        parts.append(f"{partition} {what} and {then}")
     more = f" and {len(astray) - 4} more" if len(astray) > 4 else ""  # noqa: PLR2004  as many as one reads
     return ", ".join(parts) + more

@@ -35,11 +35,12 @@ def replace_lost(cycle: Cycle) -> Step | None:
         return None
     what = f"{len(present.orphans)} partitions ({names(present.orphans)}) lost their consumer"
     if not present.receivers:
+        awaited = present.paid_for or frozenset({0})
         return Step(
             reason=Reason.WORKER_LOST,
             limited_by=Reason.NOT_READY,
-            detail=f"{what} and no other one can take them; consumers {names(sorted(present.slots or {0}))} are awaited",
-            requested=present.slots or frozenset({0}),
+            detail=f"{what} and no other one can take them; consumers {names(sorted(awaited))} are awaited",
+            requested=awaited,
             waiting=True,
         )
     rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.receivers))

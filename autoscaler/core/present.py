@@ -17,7 +17,8 @@ class Present:
         pending: Listed partitions that their planned consumer has not taken yet.
         live: Consumers that live.
         ready: Consumers that live and may be given partitions: those that have joined, to which a plan can bind.
-        occupied: Consumers that must not end: they hold or are owed a partition, listed or not.
+        owed: Consumers that the latest plan gives a partition to, listed or not.
+        occupied: Consumers that must not end: those and who still holds one.
         requested: Consumers asked for; ``None`` before the first plan.
         epoch: Of the latest plan; 0 without one.
         plan_at: When the latest plan was published; ``None`` without one.
@@ -31,6 +32,7 @@ class Present:
     pending: tuple[TopicPartition, ...]
     live: frozenset[int]
     ready: frozenset[int]
+    owed: frozenset[int]
     occupied: frozenset[int]
     requested: frozenset[int] | None
     epoch: int
@@ -45,13 +47,18 @@ class Present:
 
     @property
     def slots(self) -> frozenset[int]:
-        """Return the consumers that are paid for: requested or holding something."""
+        """Return the consumers that are requested or hold something listed."""
         return self.holders | (self.requested or frozenset())
+
+    @property
+    def paid_for(self) -> frozenset[int]:
+        """Return the consumers that must run: ``slots``, and those that are owed a partition which is not listed right now."""
+        return self.slots | self.owed
 
     @property
     def receivers(self) -> frozenset[int]:
         """Return the consumers that partitions without one go to: ready and paid for; any that is ready if none is paid for."""
-        return self.ready & self.slots if self.slots else self.ready
+        return self.ready & self.paid_for if self.paid_for else self.ready
 
 
 def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
@@ -62,7 +69,7 @@ def read_present(observation: Observation, partitions: tuple[TopicPartition, ...
 
 
 def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
-    owner = {p: state.owner[p] for p in partitions if p in state.owner}
+    owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
     return Present(
         owner=owner,
         orphans=tuple(p for p in partitions if p in state.orphans and p not in owner),
@@ -70,7 +77,8 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         pending=tuple(p for p in partitions if p in state.pending),
         live=frozenset(w.slot for w in state.workers if w.slot is not None),
         ready=frozenset(w.slot for w in state.workers if w.slot is not None and w.phase is WorkerPhase.ACTIVE),
-        occupied=frozenset(state.owner.values()) | {w.slot for w in state.workers if w.slot is not None and w.owned},
+        owed=owed,
+        occupied=owed | {w.slot for w in state.workers if w.slot is not None and w.owned},
         requested=state.requested,
         epoch=state.epoch,
         plan_at=state.plan_at,
@@ -91,6 +99,7 @@ def _native(members: GroupMembers | None, partitions: tuple[TopicPartition, ...]
         pending=(),
         live=everyone,
         ready=everyone,
+        owed=frozenset(owner.values()),
         occupied=frozenset(owner.values()),
         requested=everyone,
         epoch=0,

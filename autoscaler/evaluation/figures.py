@@ -31,6 +31,7 @@ LOOKS = (
     Family("MMR, HFD", _VIOLET, "square", ("MMR", "HFD")),
     Family("PACE", _GREEN, "circle", PACE, joined=True),
 )
+_NEAR = 0.5  # percent, or capacities: names of points so near to each other cannot be read
 _LABELLED = {
     "NFD": "middle right",
     "BFD": "top right",
@@ -57,7 +58,7 @@ _LATE_SHOWN = (
 
 def pareto(results: Results, delta: int) -> go.Figure:
     """Return consumers against what moves at one delta; PACE's presets are joined to a front."""
-    figure = go.Figure()
+    figure, names = go.Figure(), _names(results, delta)
     for family in LOOKS:
         found = [s for name in family.members if (s := results.score(name, delta, PUBLISHED_PARTITIONS))]
         figure.add_scatter(
@@ -67,7 +68,7 @@ def pareto(results: Results, delta: int) -> go.Figure:
             name=family.name,
             marker={"color": family.colour, "symbol": family.symbol, "size": 9},
             line={"color": family.colour, "width": 1.5},
-            text=[s.contender.removeprefix("PACE ") if s.contender in _LABELLED else "" for s in found],
+            text=[names.get(s.contender, "") for s in found],
             textposition=[_LABELLED.get(s.contender, "top center") for s in found],
             textfont={"size": 11},
             customdata=[s.contender for s in found],
@@ -77,6 +78,15 @@ def pareto(results: Results, delta: int) -> go.Figure:
         )
     _framed(figure, "consumers above the fewest, %", "E(Rscore)", height=330)
     return figure.update_yaxes(rangemode="normal", autorangeoptions={"include": [-2]})  # room for what is written below points
+
+
+def _names(results: Results, delta: int) -> dict[str, str]:
+    """Return what is written beside points; of those that lie on one another the first is named, and that there are more."""
+    at: dict[tuple[int, int], list[str]] = {}
+    for name in (name for family in LOOKS for name in family.members if name in _LABELLED):
+        if (s := results.score(name, delta, PUBLISHED_PARTITIONS)) is not None:
+            at.setdefault((round(s.cbs_percent / _NEAR), round(s.r_score / _NEAR)), []).append(name)
+    return {first: first.removeprefix("PACE ") + (" …" if more else "") for first, *more in at.values()}
 
 
 def by_delta(results: Results, *, cost: bool) -> go.Figure:

@@ -10,6 +10,8 @@ from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Results
 from autoscaler.evaluation.tables import Table
 
+QUICK = "make evaluate"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -50,11 +52,9 @@ def document(results: Results) -> str:
         "again with the published algorithms and with this project's, by a Spark job that spreads algorithms × streams over its "
         "workers. [algorithms.md](algorithms.md) says what the algorithms do."
     )
-    again = (
-        f"`{results.command}` made these tables and the page with the figures, `.run/evaluation/evaluation.html`; `make "
-        f"evaluate` "
-        f"does the same with one stream per delta in about a minute. {results.made}"
-    )
+    quick = "" if results.command == QUICK else f"; `{QUICK}` does the same with one stream per delta in a minute or two"
+    place = "`.run/evaluation/evaluation.html`"
+    again = f"`{results.command}` made these tables and the page with the figures, {place}{quick}. {results.made}"
     parts = ["# The evaluation", intro, again, "![The page that make evaluate writes](images/evaluation.png)"]
     for section in sections(results):
         parts += [f"## {section.title}", section.text, *(table.markdown() for table in section.tables)]
@@ -89,9 +89,7 @@ def _pareto(results: Results) -> Section:
         text="Every algorithm at every delta: to the left are fewer consumers, below is less that moves. PACE takes a price "
         "per consumer; "
         "its presets lean, even, balanced and quiet are joined.",
-        figures=tuple(
-            Shown(figure=figures.pareto(results, delta), caption=f"delta {delta}") for delta in results.deltas if delta
-        ),
+        figures=tuple(Shown(figure=figures.pareto(results, delta), caption=f"delta {delta}") for delta in results.deltas),
         tables=_by_delta(results),
         legend=True,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.algorithms import assign, assign_arrays
-from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous
+from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous, is_index, shown
 from autoscaler.packing.options import KNOWS_PAID_FOR, TAKES, Given
 from autoscaler.packing.placement import Assignment, assignment, decreasing
 from autoscaler.packing.repair import drain
@@ -70,8 +70,12 @@ def fit_count(
     which costs a fraction, and they place.
 
     Raises:
-        ValueError: As ``assign``, or ``at_most`` below 1 or below ``at_least``.
+        ValueError: As ``assign``, or a bound is no whole number, or ``at_most`` below 1 or below ``at_least``.
     """
+    for name, bound in (("at_least", at_least), ("at_most", at_most)):
+        if not is_index(bound):
+            msg = f"{name} must be a whole number of consumers, not {shown(bound)}"
+            raise ValueError(msg)
     if at_most < 1 or at_least > at_most:
         msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
         raise ValueError(msg)

@@ -6,6 +6,7 @@ deals anew, and no two consumers stay apart for long.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -118,8 +119,17 @@ def _deal_groups(parts: Parts, prices: Prices) -> Iterator[Group]:
 
 
 def _plan_groups(groups: Iterable[Group]) -> list[Ints]:
-    """Return the best labels found for each group."""
-    return [improve(g.share, g.cost, g.home, g.prices) for g in groups]
+    """Return the best labels found for each group, planned side by side: a kernel holds no lock and shares nothing."""
+    groups = list(groups)
+    try:
+        with ThreadPoolExecutor() as cores:
+            return list(cores.map(_plan_group, groups))
+    except RuntimeError:  # no thread is to be had: the process ends, or may have no more of them
+        return [_plan_group(g) for g in groups]
+
+
+def _plan_group(group: Group) -> Ints:
+    return improve(group.share, group.cost, group.home, group.prices)
 
 
 def _gained(groups: Sequence[Group], plans: Sequence[Ints]) -> float:

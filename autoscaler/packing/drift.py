@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.packing.bins import Bins, Floats
-from autoscaler.packing.checks import checked_amounts
+from autoscaler.packing.checks import checked_amounts, number_of, shown
 from autoscaler.packing.compiled import borrowing
 
 _KEPT = 0.9  # of the old estimate at each measurement: about ten measurements count
@@ -23,15 +23,27 @@ class DriftEstimator:
     Attributes:
         sigma: Root of the mean squared rate increment, in the unit of the rates; exponentially weighted 0.9 to 0.1 over the
             measurements. 0 until two measurements have a partition in common: nothing is known to change.
-        partitions: The partitions of the last measurement.
+        partitions: The partitions of the last measurement, in their order.
         rates: Their rates, in the same order.
         seeded: An increment has been seen; before, the first one replaces ``sigma``.
+
+    Raises:
+        ValueError: ``sigma`` is negative or not finite, or there is not one rate for each partition.
     """
 
     sigma: float = 0.0
     partitions: tuple[Hashable, ...] = field(default=(), repr=False)
     rates: tuple[float, ...] = field(default=(), repr=False)
     seeded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no measurement can have left."""
+        if not number_of(self.sigma) >= 0.0:
+            msg = f"sigma must be a number from 0, not {shown(self.sigma)}"
+            raise ValueError(msg)
+        if len(self.partitions) != len(self.rates):
+            msg = f"there must be a rate for each partition: {len(self.partitions)} partitions, {len(self.rates)} rates"
+            raise ValueError(msg)
 
     def update(self, loads: Mapping[Any, float]) -> "DriftEstimator":
         """Return the estimate after one more measurement.
@@ -46,6 +58,9 @@ class DriftEstimator:
         """
         loads = checked_amounts(loads, "rate")
         partitions, rates = tuple(loads), tuple(loads.values())
+        if partitions != self.partitions:  # else they are in their order
+            partitions = tuple(sorted(partitions))
+            rates = tuple(map(loads.__getitem__, partitions))
         increments = np.array(rates) - np.array(self.rates) if partitions == self.partitions else self._increments(loads)
         if not increments.size:
             return DriftEstimator(sigma=self.sigma, partitions=partitions, rates=rates, seeded=self.seeded)

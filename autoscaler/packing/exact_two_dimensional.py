@@ -5,6 +5,7 @@ import numpy as np
 from autoscaler.packing.dot import fewest_consumers
 from autoscaler.packing.exact import plan_exactly, with_idle
 from autoscaler.packing.options import Labels, Planned
+from autoscaler.packing.solver import new_model
 from autoscaler.packing.task import Task
 from autoscaler.packing.vector_fill import ROUNDING, Demand, Room
 from autoscaler.packing.whole_units import whole_costs, whole_sizes
@@ -27,6 +28,7 @@ def exact_2d(demand: Demand, known: Labels, home: Labels, seconds: float) -> Pla
     Raises:
         PermanentError: OR-Tools is not installed.
     """
+    new_model()  # says at once where the solver is missing
     busy = (demand.rate > 0) | (demand.lag > 0)
     alone = (demand.rate > 1 + ROUNDING) | (demand.lag > 1 + ROUNDING)
     names = np.unique(home[home >= 0])

@@ -30,6 +30,7 @@ AS_MANY_AS_MWF = priced(0.72)  # uses as many consumers as MWF, so that moves ca
 AS_FEW_AS_BFD = priced(100.0, 0.2)
 AS_RESTLESS = priced(2.5)  # moves as much as MWF, so that consumers can be compared
 DENSER = priced(5.0)  # between AS_RESTLESS and AS_FEW_AS_BFD
+AHEAD = Contender(name="PACE balanced, H = 10", algorithm="PACE", options={"preset": "balanced", "horizon": 10.0})  # the job's
 AS_CALM = priced(0.31, 0.5, 4.0)  # uses as many consumers as the naive policy
 _CALMER = (1.5, 1.5, 1.5)
 DELTAS_TEXT = "deltas " + " / ".join(map(str, DELTAS))
@@ -62,7 +63,7 @@ class Compared:
 
 def moves(seeds: Sequence[int]) -> list[Row]:
     """Return the rows about one dimension at 200 partitions."""
-    shown = (BFD, MWF, MMR, HFD, NAIVE, LEAN, EVEN, BALANCED, QUIET)
+    shown = (BFD, MWF, MMR, HFD, NAIVE, LEAN, EVEN, BALANCED, AHEAD, QUIET)
     size = {"partitions": PUBLISHED_PARTITIONS, "measurements": PUBLISHED_MEASUREMENTS}
     runs = outcomes((*shown, AS_MANY_AS_MWF, AS_FEW_AS_BFD, AS_RESTLESS, DENSER, AS_CALM), DELTAS, seeds, **size)
 

@@ -269,3 +269,13 @@ def test_a_partition_out_of_range_is_reset_with_a_row_that_says_from_where_to_wh
         ((ResetOffset(partition=tp(1), offset=150, start=0),), ["planned", "done"])
     ]
     assert [i.resets for i in world.publisher.published if i.resets] == [{tp(1): (150, 0)}]
+
+
+def test_nobodys_group_is_taken_over_before_its_members_have_been_read() -> None:
+    world = World()
+    world.controller.reader = FakeReader(groups={})
+    decision = world.cycle(10.0)
+    assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
+    assert "nobody knows whether somebody subscribes" in decision.detail
+    world.controller.reader = FakeReader(groups={"g": members()})
+    assert world.cycle(10.0).actions

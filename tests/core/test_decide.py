@@ -607,6 +607,28 @@ def test_the_window_is_bounded_and_reaches_back_to_its_start() -> None:
     assert (times[0], times[-1], len(times)) == (499 - 120, 499, 121)
 
 
+def test_a_consumer_owed_a_partition_that_is_not_listed_comes_before_one_that_only_still_holds() -> None:
+    """Both must not end; the one that the plan names is paid for, so that the maximum is not passed."""
+    joining = tuple(worker(slot, [tp(0), tp(1), tp(2)], WorkerPhase.JOINING) for slot in (0, 1))
+    group = state({tp(2): 1}, workers=joining, requested=(), pending=frozenset({tp(2)}), epoch=0, plan_at=None)
+    decision, _ = decide(observation(rates(0.0), group), History(), policy(max_consumers=1), T0)
+    assert (decision.reason, decision.requested) == (Reason.PARTITIONS_CHANGED, frozenset({1}))
+
+
+def test_a_lost_partition_waits_for_the_consumer_that_is_owed_one_that_is_not_listed() -> None:
+    """It is paid for: neither another one is asked for beside it, nor one given something that nobody asked for."""
+    nobody = state({tp(1): 1}, workers=(), requested=(), orphans=frozenset({tp(0)}), epoch=0, plan_at=None)
+    decision, _ = decide(observation(rates(0.0), nobody), History(), policy(max_consumers=1), T0)
+    assert (decision.reason, decision.limited_by, decision.requested) == (Reason.WORKER_LOST, Reason.NOT_READY, frozenset({1}))
+    assert "consumers 1 are awaited" in decision.detail
+
+    there = (worker(1, [], WorkerPhase.JOINING), worker(2, [tp(0)]))
+    unasked = replace(nobody, workers=there)
+    decision, _ = decide(observation(rates(0.0), unasked), History(), policy(max_consumers=1), T0)
+    assert (decision.reason, decision.requested) == (Reason.WORKER_LOST, frozenset({1}))
+    assert decision.target == {tp(1): 1}
+
+
 def test_the_rules_end_with_one_that_always_answers() -> None:
     assert RULES[-1].__name__ == "_rest"
 

@@ -177,6 +177,16 @@ def test_groups_that_make_no_sense(tmp_path: Path, changes: dict[str, object], s
     assert said in "\n".join(problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]})))
 
 
+def test_what_is_wrong_is_said_once_and_whole(tmp_path: Path) -> None:
+    group = {
+        "group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT", "mode": "act",
+        "workers": {"command": ["x"]},
+    }  # fmt: skip
+    (said,) = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]}))
+    assert said.startswith("groups.0: algorithm EXACT is for mode advise")
+    assert said.endswith("; use PACE")
+
+
 def test_a_group_named_twice(tmp_path: Path) -> None:
     group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
     assert "'g' is named twice" in problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group, group]}))[0]

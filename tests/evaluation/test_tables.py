@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.evaluation import tables
+from autoscaler.evaluation import figures, tables
 from autoscaler.evaluation.cells import LATER_THAN_S
 from autoscaler.evaluation.contenders import contender, contenders
 from autoscaler.evaluation.published_figures import FIGURES
@@ -11,12 +11,12 @@ from autoscaler.evaluation.results import Lateness, Packed, Results, Score
 from autoscaler.evaluation.tables import Table
 
 
-def score(name: str, delta: int, cbs_percent: float, r_score: float, partitions: int = 200) -> Score:
+def score(name: str, delta: int, cbs_percent: float, r_score: float, partitions: int = 200, *, seeds: int = 8) -> Score:
     return Score(
         contender=name,
         delta=delta,
         partitions=partitions,
-        seeds=1,
+        seeds=seeds,
         cbs_percent=cbs_percent,
         consumers=100.0,
         r_score=r_score,
@@ -48,6 +48,15 @@ def test_a_figure_out_of_tolerance_is_said() -> None:
     ).rows
     assert [(row[0], row[-1]) for row in rows] == [("NF", "no"), ("MWF", "yes"), ("MBF", "no")]
     assert rows[1] == ("MWF", "8.81", "8.50", "-0.31", "14.99", "15.10", "+0.7 %", "0.50", "yes")
+
+
+def test_fewer_streams_scatter_more_and_one_has_no_spread() -> None:
+    one = tables.published(results(score("NF", 5, 28.3 - 1.1, 31.5, seeds=1), score("FF", 5, 8.1 - 2.9, 26.6, seeds=1)), 5)
+    assert [(row[0], row[-2], row[-1]) for row in one.rows] == [("NF", "–", "yes"), ("FF", "–", "no")]
+    assert "Tolerance: CBS 2.8 points, E(R) 17 %, over 1 stream, wider" in one.note
+    eight = tables.published(results(score("NF", 5, 28.3 - 1.1, 31.5), score("NF", 5, 20.0, 100.0, partitions=800, seeds=2)), 5)
+    assert eight.rows[0][-1] == "no"
+    assert "Tolerance: CBS 1 points, E(R) 6 %, over 8 streams; " in eight.note
 
 
 def test_what_was_not_run_is_left_out() -> None:
@@ -109,3 +118,11 @@ def test_a_contender_has_a_name_of_its_own() -> None:
     assert contender("PACE quiet").options == {"preset": "quiet"}
     with pytest.raises(ValueError, match="nobody is called 'PACE loud'; there are NF, "):
         contender("PACE loud")
+
+
+def test_of_points_that_lie_on_one_another_one_is_named() -> None:
+    still = results(
+        score("BFD", 0, 0.0, 0.0), score("MWF", 0, 0.0, 0.0), score("PACE quiet", 0, 5.0, 0.0), score("NF", 0, 28.0, 31.0)
+    )
+    names = [name for trace in figures.pareto(still, 0).data for name in trace.text]
+    assert sorted(names) == ["", "", "BFD …", "quiet"]

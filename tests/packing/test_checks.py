@@ -107,3 +107,13 @@ def test_an_owner_that_is_none_is_refused_with_its_partition(index: Any) -> None
 def test_arrays_hold_numbers(rates: Any) -> None:  # noqa: ANN401  anything
     with pytest.raises(ValueError, match=r"^rates must hold numbers, not "):
         assign_arrays(rates, 10, np.zeros(2, np.int64), "BFD")
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"at_least": 1.5}, {"at_least": "1"}, {"at_least": True}, {"at_most": float("nan")}, {"at_least": -1}]
+)
+@pytest.mark.parametrize("algorithm", ["MWF", "PACE"])
+def test_bounds_are_whole_numbers_of_consumers(algorithm: str, bounds: dict[str, Any]) -> None:
+    [name] = bounds
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of consumers, not "):
+        fit_count(LOADS, 10, {}, algorithm, **{"at_least": 1, "at_most": 2, **bounds})

@@ -1,5 +1,9 @@
 """Groups of more than five hundred consumers: planned in parts, with the same promises."""
 
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -66,3 +70,37 @@ def test_what_consumers_are_called_does_not_matter(walk: tuple[Floats, Ints, Flo
     one, other = (assign_arrays(later, 1.0, before, "PACE", drift=0.03) for before in (plan, names[plan]))
     assert len(set(zip(one.tolist(), other.tolist(), strict=True))) == len(set(one.tolist())) == len(set(other.tolist()))
     assert np.array_equal(one == plan, other == names[plan])
+
+
+def test_where_no_thread_is_to_be_had_it_is_planned_in_the_callers(
+    walk: tuple[Floats, Ints, Floats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, plan, later = walk
+    usual = assign_arrays(later, 1.0, plan, "PACE", drift=0.03)
+
+    def refused(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert np.array_equal(assign_arrays(later, 1.0, plan, "PACE", drift=0.03), usual)
+
+
+LATE = """
+import threading, time
+import numpy as np
+from autoscaler.packing import assign_arrays
+
+def plan():
+    threading.main_thread().join()
+    time.sleep(0.2)  # the interpreter has begun to end
+    print(len(assign_arrays(np.linspace(0.1, 0.9, 1500), 1.0, np.full(1500, -1), "PACE")), flush=True)
+
+assign_arrays(np.linspace(0.1, 0.9, 1500), 1.0, np.full(1500, -1), "PACE")
+threading.Thread(target=plan).start()
+"""
+
+
+def test_a_process_that_ends_plans_what_it_has_begun() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.returncode) == ("1500\n", 0), done.stderr

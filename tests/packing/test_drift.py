@@ -3,6 +3,7 @@
 import itertools
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,3 +128,22 @@ def test_estimates_that_go_on_differently_are_not_equal() -> None:
     low, high = DriftEstimator().update({"a": 1.0}), DriftEstimator().update({"a": 100.0})
     assert low != high
     assert low == DriftEstimator().update({"a": 1.0})
+    assert DriftEstimator().update({"a": 1.0, "b": 2.0}) == DriftEstimator().update({"b": 2.0, "a": 1.0})
+
+
+def test_the_order_of_a_mapping_does_not_matter() -> None:
+    first, second = ({"a": 1.0, "b": 2.0}, {"b": 4.0, "a": 1.0})
+    assert DriftEstimator().update(first).update(second).sigma == pytest.approx(math.sqrt(2.0))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"sigma": -3.0, "seeded": True}, "sigma must be a number from 0, not -3.0"),
+        ({"sigma": math.nan}, "sigma must be a number from 0, not nan"),
+        ({"partitions": (1, 2), "rates": (1.0,)}, "2 partitions, 1 rates"),
+    ],
+)
+def test_one_that_no_measurement_leaves_is_refused(made: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        DriftEstimator(**made)

@@ -1,0 +1,176 @@
+"""The published latency-aware policies: every worked value, and what holds for any input."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.published_policies import (
+    Action,
+    Placement,
+    auto_scale_cg,
+    in_ranges,
+    linear,
+    ll_ffd,
+    tail_latency_1,
+    tail_latency_2,
+)
+
+FIVE = [[0, 1, 2, 3, 4]]
+EACH_ITS_OWN = [[0], [1], [2], [3], [4]]
+TWO = [[0, 1], [2, 3, 4]]
+cg = partial(auto_scale_cg, mu=95.0, wanted_latency_s=5.0)
+first = partial(tail_latency_1, mu=200.0, wanted_latency_s=0.5)
+second = partial(tail_latency_2, mu=200.0, wanted_latency_s=0.5)
+
+
+def named(values: Sequence[float]) -> dict[int, float]:
+    return dict(enumerate(map(float, values)))
+
+
+NO_LAG = named([0] * 5)
+
+
+@pytest.mark.parametrize(
+    ("rates", "lags", "wanted"),
+    [
+        ([60, 60, 15, 15, 15], [0] * 5, [[0, 2, 4], [1, 3]]),
+        ([60, 60, 36, 15, 15], [0] * 5, [[0], [1], [2, 3, 4]]),
+        ([60, 60, 35, 15, 15], [0] * 5, [[0, 2], [1, 3, 4]]),
+        ([10] * 5, [300, 200, 100, 0, 0], [[0, 2, 4], [1, 3]]),
+    ],
+)
+def test_ll_ffd_gives_the_worked_placements(rates: list[float], lags: list[float], wanted: Placement[int]) -> None:
+    assert ll_ffd(named(rates), named(lags), mu=95.0, wanted_latency_s=5.0) == wanted
+
+
+@pytest.mark.parametrize(
+    ("rates", "current", "action", "wanted"),
+    [
+        ([20, 20, 20, 20, 16], FIVE, Action.UP, [[0, 2, 4], [1, 3]]),
+        ([19] * 5, FIVE, Action.NONE, FIVE),
+        ([60, 60, 15, 15, 15], TWO, Action.REASSIGN, [[0, 2, 4], [1, 3]]),
+        ([15] * 5, [[0, 1], [2, 3], [4]], Action.DOWN, FIVE),
+    ],
+)
+def test_auto_scale_cg_gives_the_worked_answers(
+    rates: list[float], current: Placement[int], action: Action, wanted: Placement[int]
+) -> None:
+    assert cg(current, named(rates), NO_LAG) == (action, wanted)
+
+
+@pytest.mark.parametrize(
+    ("rates", "lags", "current", "action", "wanted"),
+    [
+        ([20] * 5, [0] * 5, FIVE, Action.NONE, FIVE),
+        ([40] * 5, [0] * 5, FIVE, Action.UP, [[0, 2, 4], [1, 3]]),
+        ([30] * 5, [0] * 5, TWO, Action.NONE, TWO),
+        ([15] * 5, [0] * 5, TWO, Action.DOWN, FIVE),
+        ([10] * 5, [50, 50, 10, 0, 0], FIVE, Action.UP, [[0, 2, 4], [1, 3]]),
+        ([100, 90, 40, 40, 40], [0] * 5, TWO, Action.REASSIGN, [[0, 3], [1, 2, 4]]),
+    ],
+)
+def test_algorithm_1_gives_the_worked_answers(
+    rates: list[float], lags: list[float], current: Placement[int], action: Action, wanted: Placement[int]
+) -> None:
+    assert first(current, named(rates), named(lags)) == (action, wanted)
+
+
+@pytest.mark.parametrize(
+    ("rate", "current", "rebalance_s", "action", "wanted"),
+    [
+        (40, FIVE, 2.0, Action.UP, EACH_ITS_OWN),
+        (40, FIVE, 0.05, Action.UP, [[0, 2, 4], [1, 3]]),
+        (15, EACH_ITS_OWN, 2.0, Action.NONE, EACH_ITS_OWN),
+        (10, EACH_ITS_OWN, 2.0, Action.DOWN, [[0, 3], [1, 4], [2]]),
+    ],
+)
+def test_algorithm_2_gives_the_worked_answers(
+    rate: float, current: Placement[int], rebalance_s: float, action: Action, wanted: Placement[int]
+) -> None:
+    assert second(current, named([rate] * 5), NO_LAG, rebalance_s=rebalance_s) == (action, wanted)
+
+
+def test_algorithm_2_asks_for_more_where_the_rebalance_itself_leaves_too_much() -> None:
+    """Algorithm 1 would hand partitions out anew to as many; the backlog of two seconds does not fit on those."""
+    rates = named([100, 90, 40, 40, 40])
+    assert first(TWO, rates, NO_LAG)[0] is Action.REASSIGN
+    assert second(TWO, rates, NO_LAG, rebalance_s=2.0) == (Action.UP, EACH_ITS_OWN)
+    assert second(TWO, rates, NO_LAG, rebalance_s=0.0) == (Action.REASSIGN, [[0, 3], [1, 2, 4]])
+
+
+@pytest.mark.parametrize(
+    ("rate", "current", "action", "wanted"),
+    [
+        (36, FIVE, Action.NONE, FIVE),
+        (37, FIVE, Action.UP, [[0, 1, 2], [3, 4]]),
+        (17, TWO, Action.NONE, TWO),
+        (16, TWO, Action.DOWN, FIVE),
+        (0, TWO, Action.DOWN, FIVE),
+    ],
+)
+def test_the_linear_baseline_counts_and_kafka_places(
+    rate: float, current: Placement[int], action: Action, wanted: Placement[int]
+) -> None:
+    assert linear(current, named([rate] * 5), mu=200.0) == (action, wanted)
+
+
+def test_another_assignor_places_for_the_linear_baseline() -> None:
+    def round_robin(partitions: Sequence[int], consumers: int) -> Placement[int]:
+        return [list(partitions[c::consumers]) for c in range(consumers)]
+
+    assert linear(FIVE, named([37] * 5), mu=200.0, assignor=round_robin) == (Action.UP, [[0, 2, 4], [1, 3]])
+
+
+def test_ranges_of_fewer_partitions_than_consumers_leave_some_without() -> None:
+    assert in_ranges([0, 1], 3) == [[0], [1], []]
+
+
+def test_what_is_above_a_limit_counts_for_the_limit() -> None:
+    assert ll_ffd(named([500, 1]), named([9e9, 0]), mu=100.0, wanted_latency_s=1.0) == [[0], [1]]
+
+
+def test_no_partitions_need_no_consumers() -> None:
+    assert ll_ffd({}, {}, mu=1.0, wanted_latency_s=1.0) == []
+
+
+@pytest.mark.parametrize(
+    ("current", "said"),
+    [([[0, 1], [1]], "partition 1 is held by two consumers"), ([[0], [7]], "partition 7 is held and has no rate")],
+)
+def test_holders_that_make_no_sense_are_refused(current: Placement[int], said: str) -> None:
+    for policy in (cg, first, partial(second, rebalance_s=1.0)):
+        with pytest.raises(ValueError, match=said):
+            policy(current, named([1, 1]), named([0, 0]))
+    with pytest.raises(ValueError, match=said):
+        linear(current, named([1, 1]), mu=1.0)
+
+
+def test_a_negative_rebalance_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="rebalance_s must be 0 or more seconds, not -1"):
+        second(FIVE, named([1] * 5), NO_LAG, rebalance_s=-1)
+
+
+amounts = st.floats(0, 300)
+
+
+@given(st.lists(st.tuples(amounts, amounts), min_size=1, max_size=12), st.integers(1, 6), st.floats(0, 5))
+def test_every_answer_places_every_partition_once_and_its_action_says_how_many(
+    values: list[tuple[float, float]], consumers: int, rebalance_s: float
+) -> None:
+    rates, lags = named([r for r, _ in values]), named([lag for _, lag in values])
+    current = in_ranges(list(rates), consumers)
+    for action, placed in (
+        cg(current, rates, lags),
+        first(current, rates, lags),
+        second(current, rates, lags, rebalance_s=rebalance_s),
+        linear(current, rates, mu=95.0),
+    ):
+        assert sorted(p for mine in placed for p in mine) == sorted(rates)
+        assert (action is Action.UP) == (len(placed) > consumers)
+        if action is Action.NONE:
+            assert placed == current
+        if action is Action.DOWN:
+            assert len(placed) < consumers
