@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
+from autoscaler.adapters.kafka_fence import fence
 from autoscaler.adapters.kafka_log import LogReader, fold
+from autoscaler.adapters.kafka_offsets import GroupOffsets, edges
 from autoscaler.adapters.kafka_topics import (
     EARLIEST,
     LATEST,
@@ -32,9 +34,10 @@ from autoscaler.adapters.kafka_topics import (
     retried,
     translated,
 )
+from autoscaler.bounded_call import bounded
 from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
-from autoscaler.handover.commits import is_of_topic
+from autoscaler.handover.commits import epoch_of
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
@@ -92,14 +95,13 @@ class KafkaControl:
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
         self._producer: Any = None
-        self._offsets: Any = None
+        self._offsets = GroupOffsets(self._connection, group)
         self._state = ControllerState(group, "", lease_s)
         self._latencies = Latencies()
         self._ended: frozenset[str] = frozenset()
         self._retention_s: float | None = None
         self._recommit_at = 0.0
         self._losses: dict[Tp, Loss] = {}  # that the latest plan does not count yet
-        self._committed: set[Tp] = set()  # partitions known to have a committed offset
         self._control = self._beats = ""  # ids of the two topics
         self._partition = 0
         self._barrier = 0  # what must have been read before anything is decided
@@ -139,8 +141,9 @@ class KafkaControl:
         """
         log = self._catch_up()
         plan = next_plan(self._state, self._intended(intent, log))
+        spent: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in self._state.spent()]
         try:
-            self._commit([encode(plan)])
+            self._commit([*spent, encode(plan)])
         except TransientError:
             self._resolve(log)
             if self._state.plan != plan:
@@ -161,9 +164,7 @@ class KafkaControl:
         if self._log is not None:
             self._log.close()
             self._log = None
-        if self._offsets is not None:
-            self._offsets.close()
-            self._offsets = None
+        self._offsets.close()
         self._drop_producer()
 
     # --- start, and starting again ---
@@ -179,12 +180,9 @@ class KafkaControl:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
         self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
         self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
-        if found[HEARTBEAT_TOPIC].partitions != found[CONTROL_TOPIC].partitions:
-            raise SettingsError((f"topics {CONTROL_TOPIC} and {HEARTBEAT_TOPIC} must have equally many partitions",))
         self._state = ControllerState(self._group, self._control, self._lease_s)
         self._state.ended(self._ended)
         self._losses.clear()
-        self._committed.clear()
         self._foreign.clear()
         self._barrier, self._unsure = 0, False
         self._retention_s = offsets_retention_s(self._admin)
@@ -300,7 +298,13 @@ class KafkaControl:
     # --- writing ---
 
     def _expire(self, log: LogReader) -> None:
-        """Record who is over, and delete records of those that matter no more (rules 8 and 11)."""
+        """Record who is over, and delete records of those that matter no more (rules 8 and 11).
+
+        Who commits in transactions is fenced first: before a new owner reads the committed offset, and before it is read here,
+        because it cannot be as long as a transaction with it is open.
+        """
+        for worker in fence(self._connection, self._group, self._state.to_fence()):
+            self._state.fenced(worker)
         over = self._state.to_expire()
         records: list[tuple[bytes, bytes | None]] = [
             encode(Expired(group=self._group, worker=worker, control_id=self._control, evidence=evidence))
@@ -327,19 +331,21 @@ class KafkaControl:
         if self._park_after is None or not unread:
             return
         try:
-            committed = self._committed_of(unread, names, timeout_s=_LOOK_S)
-            ends = self._ends(unread, names, LATEST)
+            committed = self._offsets.committed(unread, names, timeout_s=_LOOK_S)
+            ends = edges(self._admin, unread, names, LATEST)
         except TransientError as e:
             client_log.warning("group %s: who was lost at which offset is not known: %s", self._group, e)
             return
-        self._losses |= counted(self._state, {tp: Reached(committed=committed.get(tp, -1), end=ends[tp]) for tp in unread})
+        reached = {tp: Reached(committed=committed[tp].offset if tp in committed else -1, end=ends[tp]) for tp in unread}
+        self._losses |= counted(self._state, reached)
 
     # --- offsets of what nobody holds ---
 
     def _recommit(self, names: Mapping[str, str]) -> None:
         """Commit again, as it stands, what no worker can (rule 10), or the broker forgets it; a failure is said and tried again.
 
-        Nobody is granted these partitions now, and the plan that grants them is published by this thread later.
+        Nobody is granted these partitions now, and the plan that grants them is published by this thread later. In the fenced
+        transaction: the commit of a controller that stood still meanwhile could put back what a new owner has committed.
         """
         tps, every_s = sorted(tp for tp in self._state.unattended() if tp.topic_id in names), recommit_s(self._retention_s)
         if not tps:
@@ -348,20 +354,18 @@ class KafkaControl:
             return
         self._recommit_at = time.monotonic() + every_s / 4
         try:
-            found = [tp for tp in self._committed_as(tps, names, timeout_s=_LOOK_S).values() if tp.offset >= 0]
-            with translated(f"keep offsets of group {self._group}"):
-                done = self._offsets.commit(offsets=found, asynchronous=False) if found else []
+            found = self._offsets.committed(tps, names, timeout_s=_LOOK_S)
+            if found:
+                self._commit((), list(found.values()))
+        except FencedError:
+            raise
         except AutoscalerError as e:
             client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, e)
             return
-        if failed := [tp for tp in done if tp.error is not None]:
-            said = f"{failed[0].topic}-{failed[0].partition}: {failed[0].error.name()}"
-            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, said)
-            return
         self._recommit_at = time.monotonic() + every_s
 
-    def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Write records in one transaction and remember what must be read before the next decision.
+    def _commit(self, records: Sequence[tuple[bytes, bytes | None]], kept: Sequence[TopicPartition] = ()) -> None:
+        """Write records, or keep offsets, in one transaction and remember what must be read before the next decision.
 
         Raises:
             FencedError: Another controller has taken over; nothing was written.
@@ -376,8 +380,11 @@ class KafkaControl:
                     CONTROL_TOPIC, value, key, partition=self._partition,
                     on_delivery=lambda error, message: offsets.append(-1 if error else message.offset()),
                 )  # fmt: skip
+            if kept:
+                group = self._offsets.metadata()
+                bounded(lambda: self._producer.send_offsets_to_transaction(list(kept), group, _CALL_S), _CALL_S + 1.0)
             self._producer.commit_transaction(_CALL_S)
-        except (KafkaException, BufferError) as e:
+        except (KafkaException, BufferError, TimeoutError) as e:
             self._unsure = True
             error = e.args[0] if e.args and isinstance(e.args[0], KafkaError) else None
             # The coordinator itself fences a transaction that outlived its timeout: then it may be nobody else.
@@ -425,8 +432,8 @@ class KafkaControl:
         partitions = frozenset(Tp(f.topic_id, n) for f in facts.values() for n in range(f.partitions))
         active = active_by_slot(self._state, self._slot_of)
         names = self._names(log)
-        starts = self._starts(partitions, names)
-        if self._state.plan is None and self._committed and not self._state.silence_proven():
+        committed = retried(partial(self._offsets.committed, sorted(partitions), names), for_s=_CALL_S) if partitions else {}
+        if self._state.plan is None and committed and not self._state.silence_proven():
             wait_s = self._lease_s + margin_s(self._lease_s)
             raise TransientError(
                 f"group {self._group} has committed offsets and the control log knows nobody: "
@@ -436,53 +443,31 @@ class KafkaControl:
             owners={tp: active[s] for tp, s in sorted(slots.items()) if s in active},
             topics=names,
             partitions=partitions,
-            starts=starts,
+            starts=self._starts(partitions, names, committed),
             requested=tuple(sorted(intent.requested)),
             summary=intent.summary,
             at=self._clock.now(),
             losses=self._losses,
             recommit_s=None if self._retention_s is None else recommit_s(self._retention_s),
+            epochs_before=max((epoch_of(x.metadata) for x in committed.values()), default=0),
             resets={Tp(facts[p.topic].topic_id, p.partition): r for p, r in intent.resets.items() if p.topic in facts},
             parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and self._lost(tp)),
         )
 
-    def _starts(self, partitions: frozenset[Tp], names: Mapping[str, str]) -> dict[Tp, int]:
-        """Return a numeric start for each partition that nobody has committed (rule 5)."""
-        asked = sorted(partitions - self._committed)
-        if not asked:
-            return {}
-        self._committed |= retried(partial(self._committed_of, asked, names), for_s=_CALL_S).keys()
+    def _starts(
+        self, partitions: frozenset[Tp], names: Mapping[str, str], committed: Mapping[Tp, TopicPartition]
+    ) -> dict[Tp, int]:
+        """Return a numeric start for each partition of which nothing is committed (rule 5).
+
+        Asked anew for every plan: an operator may delete a group's offsets, and a late commit on a topic that is no more may hide
+        one on the topic that is.
+        """
         plan = self._state.plan
-        new = [tp for tp in asked if tp not in self._committed and (plan is None or tp not in plan.starts)]
-        carried = {tp: plan.starts[tp] for tp in asked if plan is not None and tp in plan.starts and tp not in self._committed}
+        open_ = [tp for tp in sorted(partitions) if tp not in committed]
+        carried = {tp: plan.starts[tp] for tp in open_ if plan is not None and tp in plan.starts}
+        new = [tp for tp in open_ if tp not in carried]
         return carried | retried(partial(self._resolve_starts, new, names, plan), for_s=_CALL_S)
-
-    def _committed_of(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float = _CALL_S) -> dict[Tp, int]:
-        """Return the committed offset of those that have one."""
-        found = self._committed_as(tps, names, timeout_s=timeout_s)
-        return {tp: int(x.offset) for tp, x in found.items() if x.offset >= 0}
-
-    def _committed_as(self, tps: Sequence[Tp], names: Mapping[str, str], *, timeout_s: float) -> dict[Tp, TopicPartition]:
-        """Return what is committed, metadata included; an offset of another topic of the same name is left out (rule 14)."""
-        by_name = {(names[tp.topic_id], tp.partition): tp for tp in tps}
-        if self._offsets is None:  # a consumer that never joins; the admin client's call crashes when the coordinator is loading
-            self._offsets = client(Consumer, self._connection, {"group.id": self._group, "enable.auto.commit": False})
-        with translated(f"read committed offsets of group {self._group}"):
-            found = self._offsets.committed([TopicPartition(t, p) for t, p in by_name], timeout=timeout_s)
-        if failed := [tp for tp in found if tp.error is not None]:
-            raise TransientError(f"read committed offsets of group {self._group}: {failed[0].error.name()}")
-        named = {by_name[tp.topic, tp.partition]: tp for tp in found}
-        return {tp: x for tp, x in named.items() if is_of_topic(x.metadata, tp.topic_id)}
 
     def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
         latest = plan is None and self._reset_policy == "latest"
-        return self._ends(tps, names, LATEST if latest else EARLIEST)
-
-    def _ends(self, tps: Sequence[Tp], names: Mapping[str, str], spec: Any) -> dict[Tp, int]:
-        """Return the first or the next offset of partitions, as ``spec`` says."""
-        wanted = {TopicPartition(names[tp.topic_id], tp.partition): tp for tp in tps}
-        if not wanted:
-            return {}
-        with translated(f"read the {'end' if spec is LATEST else 'start'} of the topics of group {self._group}"):
-            futures = self._admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_CALL_S)
-            return {wanted[tp]: int(future.result(_CALL_S + 1).offset) for tp, future in futures.items()}
+        return edges(self._admin, tps, names, LATEST if latest else EARLIEST)

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from autoscaler.errors import AutoscalerError, SettingsError, TransientError
+from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
@@ -23,7 +24,6 @@ from autoscaler.kept import kept
 _T = TypeVar("_T")
 Connection = Mapping[str, str | int | float | bool]
 
-PARTITIONS = 8  # groups share them; a group's records lie in one
 _MAX_REPLICATION = 3
 _HEARTBEAT_RETENTION_S = 600.0  # at least; a lease above two minutes gets more
 _HEARTBEAT_LEASES = 4.0
@@ -121,7 +121,9 @@ def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any
         SettingsError: A connection setting is unknown to the client or impossible.
     """
     try:
-        return kind({"reconnect.backoff.max.ms": 1000, **connection, **more}, logger=client_log)
+        # Or a broker that creates topics by itself would make those of the control log as they must not be.
+        own = {"allow.auto.create.topics": False, **more}
+        return kind({"reconnect.backoff.max.ms": 1000, **connection, **own}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
 
@@ -217,7 +219,7 @@ def ensure_control_topics(
         if missing := [t for t in wanted if t not in found]:
             _create(admin, {t: wanted[t] for t in missing}, replication_factor)
             found = describe(admin, tuple(wanted))
-        _check(admin, lease_s)
+        _check(admin, lease_s, found)
         return found
 
     return retried(attempt, for_s=deadline_s)
@@ -230,6 +232,9 @@ def _control_config() -> dict[str, str]:
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "600000",
+        # Who read a record and stands still for longer than this may never learn that it was deleted: it then remembers an
+        # incarnation that is over and never comes again. A day, the broker's default, is what every joining worker would read.
+        "delete.retention.ms": "3600000",
         "message.timestamp.type": "LogAppendTime",  # one clock for releases and takings
     }
 
@@ -272,7 +277,7 @@ def _see(admin: AdminClient, names: Sequence[str]) -> None:
         raise TransientError(msg)
 
 
-def _check(admin: AdminClient, lease_s: float) -> None:
+def _check(admin: AdminClient, lease_s: float, found: Mapping[str, TopicFacts]) -> None:
     resources = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC)]
     config: dict[str, dict[str, str]] = {}
     with translated("read the configuration of the control log's topics"):
@@ -280,11 +285,17 @@ def _check(admin: AdminClient, lease_s: float) -> None:
             config[resource.name] = {k: str(v.value) for k, v in future.result(6.0).items()}
     control, heartbeats = config[CONTROL_TOPIC], config[HEARTBEAT_TOPIC]
     needed_ms = int(1000 * _retention_s(lease_s))
-    problems = [
+    problems: list[str] = [
         *_must_be(CONTROL_TOPIC, control, "cleanup.policy", "compact"),
         *_must_be(CONTROL_TOPIC, control, "message.timestamp.type", "LogAppendTime"),
         *_must_be(HEARTBEAT_TOPIC, heartbeats, "cleanup.policy", "delete"),
         *_must_be(HEARTBEAT_TOPIC, heartbeats, "message.timestamp.type", "LogAppendTime"),
+    ]
+    problems += [
+        f"topic {name}: it has {facts.partitions} partitions and must have {PARTITIONS} at least; if a broker made it by itself "
+        f"(auto.create.topics.enable), delete it: it is made as it must be"
+        for name, facts in found.items()
+        if facts.partitions < PARTITIONS
     ]
     if 0 <= int(heartbeats.get("retention.ms", "-1")) < needed_ms:
         problems.append(_alter(HEARTBEAT_TOPIC, "retention.ms", str(needed_ms), f"too short for a lease of {lease_s:g} s"))

@@ -76,7 +76,7 @@ class KafkaWatch:
         for topic, offset in self._goal.items():
             log.wait_for(topic, offset, timeout_s=_READ_S)
         fold(log, self._state, self._latencies, self._group)
-        for worker, evidence in self._state.to_expire().items():
+        for worker, evidence in self._state.overdue().items():
             self._state.over.setdefault(worker, evidence)
         alive = [w for w in self._state.beats if w not in self._state.over]
         self._latencies.keep(alive)

@@ -42,11 +42,14 @@ class _Slot:
     not_before: float = 0.0
 
 
+_LONGEST_SLOT = 10  # digits; anybody may write any name into the logs
+
+
 def slot_of(group: str, worker_name: str) -> int | None:
     """Return the slot that a worker of this name fills in a group's pool; ``None`` if it is none of that pool's."""
     number = worker_name.removeprefix(f"{group}-")
-    known = number != worker_name and number.isascii() and number.isdecimal() and str(int(number)) == number
-    return int(number) if known else None
+    plain = number != worker_name and number.isascii() and number.isdecimal() and len(number) < _LONGEST_SLOT
+    return int(number) if plain and str(int(number)) == number else None
 
 
 class ProcessPool:

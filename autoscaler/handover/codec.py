@@ -33,6 +33,8 @@ from autoscaler.handover.records import (
 )
 
 Key = tuple[str | int, ...]
+_STRANGE = (ValueError, RecursionError, ArithmeticError)  # an integer of hundreds of digits overflows where a float is expected
+PARTITIONS = 8  # of either topic, at least: groups live in the first ones, so that partitions may be added
 _SHAPES: Mapping[str, tuple[type, ...]] = {
     "plan": (str,),
     "expired": (str, str, str),
@@ -62,8 +64,11 @@ class Decoded:
 
 
 def partition_for(group: str, partitions: int) -> int:
-    """Return the partition of the control log (and of the heartbeat log) in which a group lives; the same in every process."""
-    return int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") % partitions
+    """Return the partition of the control log (and of the heartbeat log) in which a group lives; the same in every process.
+
+    Partitions added later are not used: workers that run and those that start then would look in different ones.
+    """
+    return int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") % min(partitions, PARTITIONS)
 
 
 def key_of(record: Record) -> Key:  # noqa: PLR0911  (one case per kind)
@@ -107,7 +112,7 @@ def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = N
     """
     try:
         parts = _key(key)
-    except (ValueError, RecursionError) as e:
+    except _STRANGE as e:
         return Decoded(ignored=f"key: {e}")
     if value is None:
         return Decoded(key=parts, tombstone=True)
@@ -119,7 +124,7 @@ def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = N
         if control_id is not None and named is not None and named != control_id:
             return Decoded(key=parts, ignored=f"control topic {named!r} is not the one being read")
         return Decoded(key=parts, record=_record(parts, body))
-    except (ValueError, RecursionError) as e:
+    except _STRANGE as e:
         return Decoded(key=parts, ignored=f"value: {e}")
 
 
@@ -202,16 +207,18 @@ def _plan_body(plan: Plan) -> dict[str, object]:
     """A table of workers, and per topic arrays that refer to it by index and to older epochs by their age in epochs."""
     now = plan.epoch.number
     waiting = {w.worker for waits in plan.waits.values() for w in waits}
-    workers = sorted({g.owner for g in plan.grants.values()} | waiting | set(plan.leases_s))
+    workers = sorted({g.owner for g in plan.grants.values()} | waiting | plan.exactly_once | set(plan.leases_s))
     index = {w: i for i, w in enumerate(workers)}
     tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked, *plan.resets}
+    sets = sorted({tuple(x for w in waits for x in (index[w.worker], now - w.epoch)) for waits in plan.waits.values()})
+    at = {s: i for i, s in enumerate(sets)}  # a first plan waits for everybody, for every partition: said once
     topics = []
     for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
         mine = sorted(tp for tp in tps if tp.topic_id == topic)
         granted = [tp for tp in mine if tp in plan.grants]
         numbers = [tp.partition for tp in granted]
         waits = [
-            [tp.partition, *(x for w in plan.waits[tp] for x in (index[w.worker], now - w.epoch))]
+            [tp.partition, at[tuple(x for w in plan.waits[tp] for x in (index[w.worker], now - w.epoch))]]
             for tp in mine
             if tp in plan.waits
         ]
@@ -235,11 +242,13 @@ def _plan_body(plan: Plan) -> dict[str, object]:
         "control": plan.epoch.control_id,
         "epoch": plan.epoch.number,
         "workers": [[w.name, w.uuid, plan.leases_s.get(w)] for w in workers],
+        "waits": sets,
         "topics": topics,
         "requested": list(plan.requested),
         "summary": plan.summary,
         "at": plan.at,
         "recommit": plan.recommit_s,
+        "exactly_once": sorted(index[w] for w in plan.exactly_once),
     }
 
 
@@ -259,9 +268,10 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
     losses: dict[Tp, Loss] = {}
     parked: dict[Tp, int] = {}
     resets: dict[Tp, Reset] = {}
+    sets = [_waits(row, workers, now) for row in _list(body.get("waits"))]
     for entry in _list(body.get("topics")):
         _read_grants(_object(entry), workers, now, grants)
-        _read_waits(_object(entry), workers, now, waits)
+        _read_waits(_object(entry), sets, waits)
         _read_starts(_object(entry), names, starts)
         _read_losses(_object(entry), now, losses, parked)
         _read_resets(_object(entry), now, resets)
@@ -280,6 +290,7 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         parked=parked,
         resets=resets,
         recommit_s=None if (recommit := body.get("recommit")) is None else _float(recommit),
+        exactly_once=frozenset(_worker(workers, x) for x in _list(body.get("exactly_once", []))),
     )
 
 
@@ -293,12 +304,17 @@ def _read_grants(entry: Mapping[str, object], workers: list[Incarnation], now: i
         grants[tp] = Grant(owner=_worker(workers, owner), epoch=now - _int(age))
 
 
-def _read_waits(entry: Mapping[str, object], workers: list[Incarnation], now: int, waits: dict[Tp, tuple[Wait, ...]]) -> None:
+def _waits(row: object, workers: list[Incarnation], now: int) -> tuple[Wait, ...]:
+    pairs = _list(row)
+    return tuple(Wait(worker=_worker(workers, w), epoch=now - _int(age)) for w, age in zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def _read_waits(entry: Mapping[str, object], sets: list[tuple[Wait, ...]], waits: dict[Tp, tuple[Wait, ...]]) -> None:
     for row in _list(entry.get("waits")):
-        number, *pairs = _list(row) or [None]
-        waits[Tp(_text(entry.get("id")), _int(number))] = tuple(
-            Wait(worker=_worker(workers, w), epoch=now - _int(age)) for w, age in zip(pairs[::2], pairs[1::2], strict=True)
-        )
+        number, index = _row(row, 2)
+        if not 0 <= (i := _int(index)) < len(sets):
+            _refuse(f"waits {i}")
+        waits[Tp(_text(entry.get("id")), _int(number))] = sets[i]
 
 
 def _read_starts(entry: Mapping[str, object], names: dict[str, str], starts: dict[Tp, int]) -> None:
@@ -344,6 +360,7 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
         "busy": h.busy_s,
         "latency": list(h.latency_buckets),
         "progress": h.last_progress,
+        "exactly_once": h.exactly_once,
     }
 
 
@@ -370,6 +387,7 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
         busy_s=_float(body.get("busy")),
         latency_buckets=tuple(_int(x) for x in _list(body.get("latency"))),
         last_progress=_float(body.get("progress")),
+        exactly_once=_bool(body.get("exactly_once", False)),
     )
 
 

@@ -5,6 +5,7 @@ broker's time, and answers from nothing else: the same records give the same ans
 (in ``planning``) builds a plan from it. Pure, standard library only; ``adapters/kafka_control`` reads, publishes and knows slots.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -86,6 +87,7 @@ class ControllerState:
         plan: The latest committed plan of this control topic.
         over: Who is expired (and by what evidence) or has left.
         log: The heartbeat log as evidence of time passed.
+        heard_epoch: The highest epoch that a heartbeat of this group has named, of whichever control topic.
     """
 
     group: str
@@ -95,6 +97,7 @@ class ControllerState:
     over: dict[Incarnation, str] = field(default_factory=dict)
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)
+    heard_epoch: int = 0
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
     _owners: frozenset[Incarnation] = frozenset()  # of the plan: most looks find that none of them is over
     _left: set[Incarnation] = field(default_factory=set)
@@ -103,6 +106,9 @@ class ControllerState:
     _sources: dict[Tp, tuple[int, Incarnation | None]] = field(default_factory=dict)  # granting epoch, planned owner before
     _reported: dict[Tp, int] = field(default_factory=dict)
     _ended: dict[str, None] = field(default_factory=dict)
+    _fenced: set[Incarnation] = field(default_factory=set)
+    _heard_at: float = math.inf  # broker's time of the latest record of the heartbeat log
+    _silent_before: int = -1  # its offset after nobody at all had been heard for half a lease
 
     def __post_init__(self) -> None:
         """Begin with an empty heartbeat log."""
@@ -114,8 +120,10 @@ class ControllerState:
         """Take one record, in log order; ``at`` is the broker's time in seconds."""
         match record:
             case Heartbeat():
+                self._hear(offset, at)
                 self._fold_heartbeat(record, offset, at)
             case Tick():
+                self._hear(offset, at)
                 self.log.add(record.incarnation, boot_id=record.boot_id, stamp=record.stamp, acked=record.acked, offset=offset)
             case Plan():
                 self._fold_plan(record)
@@ -141,6 +149,7 @@ class ControllerState:
                 for known in (self.over, self.beats, self._held):
                     known.pop(worker, None)
                 self._left.discard(worker)
+                self._fenced.discard(worker)
             case ("unparked", self.group, str(topic), int(partition)):
                 self._unparked.pop(Tp(topic, partition), None)
             case ("released", self.group, str(topic), int(partition), str(name), str(uuid)):
@@ -154,6 +163,10 @@ class ControllerState:
             self._ended.setdefault(instance)
         while len(self._ended) > _ENDED_KEPT:
             del self._ended[next(iter(self._ended))]
+
+    def fenced(self, worker: Incarnation) -> None:
+        """Take that a worker's transactional id has been taken from it: it completes no transaction any more."""
+        self._fenced.add(worker)
 
     def _ours(self, group: str, control_id: str) -> bool:
         return group == self.group and control_id == self.control_id
@@ -170,10 +183,16 @@ class ControllerState:
                 self._sources[tp] = (grant.epoch, previous)
         self.plan, self._owners = plan, frozenset(g.owner for g in plan.grants.values())
 
+    def _hear(self, offset: int, at: float) -> None:
+        if at - self._heard_at > self.lease_s / 2:
+            self._silent_before = offset
+        self._heard_at = at
+
     def _fold_heartbeat(self, beat: Heartbeat, offset: int, at: float) -> None:
         self.log.add(beat.worker.uuid, boot_id=beat.boot_id, stamp=beat.stamp, acked=beat.acked, offset=offset)
         if beat.group != self.group:
             return
+        self.heard_epoch = max(self.heard_epoch, beat.epoch, *beat.owned.values())
         old = self.beats.get(beat.worker)
         held, taken = self._held.get(beat.worker, {}), {(tp, epoch): first for tp, epoch, first in beat.taken}
         now: dict[Tp, _Held] = {}
@@ -199,7 +218,24 @@ class ControllerState:
         out.update({w: b.heartbeat.lease_s for w, b in self.beats.items()})
         return out
 
+    def exactly_once(self, worker: Incarnation) -> bool:
+        """Return whether a worker commits in transactions: by its heartbeat or, where that is gone, by the plan."""
+        beat = self.beats.get(worker)
+        return (beat is not None and beat.heartbeat.exactly_once) or (self.plan is not None and worker in self.plan.exactly_once)
+
+    def to_fence(self) -> tuple[Incarnation, ...]:
+        """Return whose transactional id must be taken before they may be said to be over (rule 8)."""
+        return tuple(w for w in sorted(self.overdue()) if self.exactly_once(w) and w not in self._fenced)
+
     def to_expire(self) -> dict[Incarnation, str]:
+        """Return who may be recorded as over now, with the evidence: nobody who could still complete a transaction (rule 8).
+
+        A new owner reads the committed offset once this is in the log; what is committed after that would be processed twice.
+        """
+        unfenced = frozenset(self.to_fence())
+        return {w: evidence for w, evidence in self.overdue().items() if w not in unfenced}
+
+    def overdue(self) -> dict[Incarnation, str]:
         """Return who is over but not yet recorded as such, with the evidence (rule 8)."""
         horizons: dict[float, int] = {}
         out = {}
@@ -244,8 +280,9 @@ class ControllerState:
     def lost(self) -> dict[Tp, Grant]:
         """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
 
-        Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Whether
-        an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
+        Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Nor has
+        who was heard last before nobody was, controllers included, for half a lease: the brokers were away, and took no commit
+        either. Whether an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
         """
         return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
 
@@ -311,6 +348,25 @@ class ControllerState:
         done = sorted(frozenset(self._unparked) - self.unparked()) if self.plan else []
         return (*keys, *(("unparked", self.group, tp.topic_id, tp.partition) for tp in done))
 
+    def spent(self) -> tuple[tuple[str | int, ...], ...]:
+        """Return the keys of releases that nobody needs any more, to delete with the next plan (rule 11).
+
+        Needed are those that the latest plan waits for, those of a partition that has not arrived yet, and its owners' own, which
+        say whether they lost it. What the next plan waits for is written after it, so no release that counts can be deleted.
+        """
+        if self.plan is None:
+            return ()
+        needed = {(tp, w.worker) for tp, waits in self.plan.waits.items() for w in waits}
+        needed |= {(tp, g.owner) for tp, g in self._grants()}
+        pending = self.pending()
+        return tuple(
+            ("released", self.group, tp.topic_id, tp.partition, worker.name, worker.uuid)
+            for tp, releases in sorted(self._released.items())
+            if tp not in pending
+            for worker in sorted(releases)
+            if (tp, worker) not in needed
+        )
+
     def _grants(self) -> Iterable[tuple[Tp, Grant]]:
         return self.plan.grants.items() if self.plan else ()
 
@@ -318,8 +374,10 @@ class ControllerState:
         release = self._released.get(tp, {}).get(grant.owner)
         if release is not None and release.epoch >= grant.epoch:
             return release.failed
+        beat = self.beats.get(grant.owner)
+        if beat is not None and beat.offset < self._silent_before:
+            return False
         if grant.owner in self._left:
-            beat = self.beats.get(grant.owner)
             return beat is not None and tp in beat.heartbeat.owned
         return not self.unreleased(tp)
 

@@ -5,7 +5,7 @@ standard library only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.handover.controller_state import ControllerState, named_by
 from autoscaler.handover.records import Epoch, Grant, Incarnation, Loss, Plan, Reset, Tp, Wait
@@ -25,6 +25,7 @@ class Intended:
         parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
         resets: For partitions whose committed offset is out of range: that offset, and where to go on.
         recommit_s: As in ``Plan``.
+        epochs_before: The highest epoch under which anything was committed: tokens must not begin again below it.
     """
 
     owners: Mapping[Tp, Incarnation]
@@ -38,6 +39,7 @@ class Intended:
     parked: frozenset[Tp] = frozenset()
     resets: Mapping[Tp, tuple[int, int]] = field(default_factory=dict)
     recommit_s: float | None = None
+    epochs_before: int = 0
 
 
 def next_plan(state: ControllerState, intended: Intended) -> Plan:
@@ -46,10 +48,10 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
     A partition keeps its grant, and with it its fencing token, unless its owner changes. One that has not been released yet is
     not moved again unless its new owner is gone: the intent comes again with the next cycle.
     """
-    number = state.plan.epoch.number + 1 if state.plan else 1
-    before = {tp: g for tp, g in state.plan.grants.items() if tp.topic_id in intended.topics} if state.plan else {}
+    number = max(state.plan.epoch.number if state.plan else 0, state.heard_epoch, intended.epochs_before) + 1
+    before = state.plan.grants if state.plan else {}
     parked = _parked(state, intended, number)
-    grants = {tp: g for tp, g in before.items() if tp not in parked}
+    grants = {tp: g for tp, g in before.items() if tp.topic_id in intended.topics and tp not in parked}
     for tp, owner in intended.owners.items():
         there = tp.topic_id in intended.topics and tp not in parked
         if there and owner not in state.over and _movable(state, tp, before.get(tp), owner):
@@ -71,8 +73,9 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
         recommit_s=intended.recommit_s,
     )
     known = state.named()
-    plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named_by(plan))})
-    return plan
+    named = named_by(plan)
+    plan.leases_s.update({w: known.get(w, state.lease_s) for w in sorted(named)})
+    return replace(plan, exactly_once=frozenset(w for w in named if state.exactly_once(w)))
 
 
 def _movable(state: ControllerState, tp: Tp, present: Grant | None, owner: Incarnation) -> bool:
@@ -87,17 +90,18 @@ def _waits(
     """Carry forward what is unsatisfied, add the previous planned owner, never name the planned owner itself.
 
     The first plan of a control topic cannot know who was told what before: everybody in the heartbeat log who is not over is
-    waited for, for every partition (rule 12).
+    waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers have read more
+    than there is. A partition that nobody gets now, as while its topic is not seen, is waited for all the same.
     """
-    suspects = [] if state.plan else [w for w in state.beats if w not in state.over]
+    behind = state.plan is None or state.plan.epoch.number < state.heard_epoch
+    suspects = [w for w in state.beats if w not in state.over] if behind else []
     carried = state.plan.waits if state.plan else {}
     out = {}
-    for tp in sorted({*intended.partitions, *grants, *carried}):
-        if tp.topic_id not in intended.topics:
-            continue
+    for tp in sorted({*intended.partitions, *grants, *carried, *before}):
         epochs = {w.worker: w.epoch for w in state.unreleased(tp)} | dict.fromkeys(suspects, number)
         grant, previous = grants.get(tp), before.get(tp)
-        if grant is not None and previous is not None and previous.owner != grant.owner and previous.owner not in state.over:
+        moved = previous is not None and (grant is None or grant.owner != previous.owner)
+        if previous is not None and moved and previous.owner not in state.over:
             epochs[previous.owner] = number
         if grant is not None:
             epochs.pop(grant.owner, None)

@@ -10,6 +10,7 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 CONTROL_TOPIC = "__autoscaler_control"
 HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
+LEASE_S = 45.0  # how long a worker may act without having been heard, where nothing else is said (docs/decisions/0010)
 RECOMMIT_S = 600.0  # between two commits of an offset that does not advance, where nothing asks for a shorter time (rule 10)
 
 
@@ -107,6 +108,7 @@ class Plan:
         resets: Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5).
         recommit_s: Longest time between two commits of an offset that does not advance (rule 10); ``None``: the brokers do not
             say how long they keep offsets.
+        exactly_once: Those of the incarnations named whose transactional id is fenced before they are said to be over (rule 8).
     """
 
     group: str
@@ -123,6 +125,7 @@ class Plan:
     parked: dict[Tp, int] = field(default_factory=dict)
     resets: dict[Tp, Reset] = field(default_factory=dict)
     recommit_s: float | None = None
+    exactly_once: frozenset[Incarnation] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +193,7 @@ class Heartbeat:
         instance: Container or process identity given by the platform.
         records: Processed since start. payload_bytes: their decompressed payload. busy_s: seconds inside the application.
         latency_buckets: Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start.
+        exactly_once: It commits in transactions of ``commits.transactional_id``, which it has taken before its first heartbeat.
     """
 
     group: str
@@ -209,6 +213,7 @@ class Heartbeat:
     busy_s: float = 0.0
     latency_buckets: tuple[int, ...] = ()
     last_progress: float = 0.0
+    exactly_once: bool = False
     version: int = PROTOCOL_VERSION
 
 

@@ -10,201 +10,42 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from autoscaler.handover.codec import Key
+from autoscaler.handover.messages import (
+    Drained,
+    Effect,
+    Elapsed,
+    Event,
+    HeartbeatAcked,
+    HeartbeatFailed,
+    Lapse,
+    Leave,
+    LogRead,
+    LogReplaced,
+    OffsetsRead,
+    OffsetsUnread,
+    OutOfRange,
+    ReadOffsets,
+    Ready,
+    ReleaseLost,
+    SendHeartbeat,
+    SendLeft,
+    SendReleased,
+    Start,
+    StopFetching,
+    Taking,
+    Totals,
+    TransactionsOver,
+)
 from autoscaler.handover.records import RECOMMIT_S, Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
 
 HEARTBEATS_PER_LEASE = 10
 _TAKEN_KEPT = 4  # heartbeats that repeat a take, so that a controller that starts anew still sees it
 _HELD_BACK_S = 1.0  # until a failed offset read is asked again
 _V = TypeVar("_V")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """What the application has done since the process started; goes into heartbeats as it stands."""
-
-    records: int = 0
-    payload_bytes: int = 0
-    busy_s: float = 0.0
-    latency_buckets: tuple[int, ...] = ()
-    last_progress: float = 0.0
-
-
-# --- events: what has happened ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elapsed:
-    """Time has passed.
-
-    Attributes:
-        busy_since: When the application got the batch that it has not returned from, or said last that it takes long.
-        read_at: When the control log was last known to be read to its end.
-    """
-
-    totals: Totals = Totals()
-    busy_since: float | None = None
-    read_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatAcked:
-    """The log has the heartbeat of this stamp, at this offset."""
-
-    stamp: float
-    offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatFailed:
-    """The heartbeat of this stamp will not be tried again."""
-
-    stamp: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRead:
-    """Committed records and deleted keys of this group, in the log's order."""
-
-    records: tuple[Plan | Expired | Released | Left | Key, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """The control log has been read up to the present and the consumer is warm."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsRead:
-    """Answers to ``ReadOffsets``: (partition, epoch asked with, committed offset or ``None`` if nothing is committed)."""
-
-    offsets: tuple[tuple[Tp, int, int | None], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsUnread:
-    """``ReadOffsets`` failed for these (partition, epoch asked with)."""
-
-    asked: tuple[tuple[Tp, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
-    """Nothing of these partitions is in flight and everything processed is committed: (partition, committed offset or -1)."""
-
-    offsets: tuple[tuple[Tp, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseLost:
-    """A ``released`` that was sent is not in the log and will not be tried again."""
-
-    tp: Tp
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutOfRange:
-    """The log does not hold the next offset of this partition; everything before it is processed and committed."""
-
-    tp: Tp
-    offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
-    """The application ends: release everything; ``failed`` are the partitions that it ended by an error in (rule 9)."""
-
-    failed: frozenset[Tp] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReplaced:
-    """The control topic was made anew: plans come under another id from now on, and this incarnation is not in them."""
-
-
-Event = (
-    Elapsed
-    | HeartbeatAcked
-    | HeartbeatFailed
-    | LogRead
-    | Ready
-    | OffsetsRead
-    | OffsetsUnread
-    | Drained
-    | ReleaseLost
-    | OutOfRange
-    | Leave
-    | LogReplaced
-)
-
-
-# --- effects: what is to be done ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendHeartbeat:
-    """Append to the heartbeat log; answer with ``HeartbeatAcked`` or ``HeartbeatFailed``."""
-
-    heartbeat: Heartbeat
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendReleased:
-    """Append to the control log; ownership has ended."""
-
-    released: Released
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendLeft:
-    """Append to the control log; the last thing that this incarnation does."""
-
-    left: Left
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopFetching:
-    """Stop these partitions only, finish what is in flight, commit synchronously, then answer with ``Drained``."""
-
-    tps: tuple[Tp, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOffsets:
-    """Read the committed offset of each (partition, epoch); answer with ``OffsetsRead`` or ``OffsetsUnread``."""
-
-    asked: tuple[tuple[Tp, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
-    """One partition to fetch from ``offset``; ``unclaimed`` offsets are committed before the first batch (rule 5)."""
-
-    tp: Tp
-    epoch: int
-    offset: int
-    unclaimed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Fetch these partitions in addition to those held."""
-
-    takings: tuple[Taking, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lapse:
-    """The lease is over, for ever: deliver, commit and release nothing more under this incarnation."""
-
-    why: str
-
-
-Effect = SendHeartbeat | SendReleased | SendLeft | StopFetching | ReadOffsets | Start | Lapse
 Step = tuple["WorkerState", tuple[Effect, ...]]
 
 
-# --- state --------------------------------------------------------------------------------------------------------------
+NOWHERE = -1  # in place of a committed offset: there is none, and no start either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +53,7 @@ class WorkerState:
     """One incarnation.
 
     Attributes:
+        exactly_once: It commits in transactions, under a transactional id that others take before they say that it is over.
         first_sent: Stamp of the first heartbeat sent. acked_stamp, acked_offset: of the last one acknowledged.
         in_flight: Stamp of the heartbeat that is neither acknowledged nor failed; there is at most one.
         due: When the next heartbeat is to be sent.
@@ -225,7 +67,8 @@ class WorkerState:
         answered: Epoch of the last release sent, by partition.
         stalled: Partitions whose start is not known or not readable, and when to ask again.
         failed: Partitions in whose records the application ended by an error.
-        astray: Committed offset of the kept partitions that is out of range: they stand still until a plan says where to go on.
+        astray: Committed offset of the kept partitions that is out of range, or ``NOWHERE`` of wanted ones that have none and of
+            which the plan does not say where to begin: they stand still until a plan says it.
         taken: Recent takes and how many heartbeats still name each.
     """
 
@@ -236,6 +79,7 @@ class WorkerState:
     boot_id: str = ""
     instance: str | None = None
     max_batch_s: float = 300.0
+    exactly_once: bool = False
     first_sent: float | None = None
     acked_stamp: float | None = None
     acked_offset: int | None = None
@@ -245,7 +89,7 @@ class WorkerState:
     ready: bool = False
     leaving: bool = False
     left: bool = False
-    totals: Totals = Totals()
+    totals: Totals = field(default_factory=Totals)
     busy_since: float | None = None
     read_at: float | None = None
     plan: Plan | None = None
@@ -317,6 +161,8 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
             return _settle(replace(state, leaving=True, failed=failed, wanted={}, stalled={}, due=now), now)
         case LogReplaced():
             return _lapse(state, "the control topic was made anew")
+        case TransactionsOver(why=why):
+            return _lapse(state, why)
         case _:
             assert_never(event)
 
@@ -370,8 +216,9 @@ def _adopt(state: WorkerState, plan: Plan, now: float) -> WorkerState:
     wanted = {tp: g.epoch for tp, g in plan.grants.items() if g.owner == state.me and not state.leaving}
     asked = {tp: max(mine) for tp, waits in plan.waits.items() if (mine := [w.epoch for w in waits if w.worker == state.me])}
     active = {tp: wanted.get(tp, epoch) for tp, epoch in state.active.items()}
+    astray = {tp: offset for tp, offset in state.astray.items() if offset != NOWHERE or tp in wanted}
     due = now if active != state.active else state.due
-    return replace(state, plan=plan, wanted=wanted, asked=asked, active=active, stalled={}, due=due)
+    return replace(state, plan=plan, wanted=wanted, asked=asked, active=active, astray=astray, stalled={}, due=due)
 
 
 def _settle(state: WorkerState, now: float) -> Step:
@@ -449,7 +296,7 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         return _settle(state, now)
     takings: list[Taking] = []
     done: set[Tp] = set()
-    stalled = dict(state.stalled)
+    stalled, nowhere = dict(state.stalled), dict(state.astray)
     for tp, epoch, committed in offsets:
         if state.reading.get(tp) != epoch or tp in done:
             continue
@@ -457,6 +304,8 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         offset = _beginning(state, tp, committed)
         if offset is None:
             stalled[tp] = now + _HELD_BACK_S
+            if committed is None:  # nor does the plan say where to begin: the controller learns it from the heartbeat
+                nowhere[tp] = NOWHERE
         elif state.wanted.get(tp) == epoch and _free(state, tp):
             takings.append(Taking(tp=tp, epoch=epoch, offset=offset, unclaimed=offset != committed))
     started = {t.tp: t.epoch for t in takings}
@@ -466,9 +315,9 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         stalled=stalled,
         active={**state.active, **started},
         kept=_without(state.kept, started),
-        astray=_without(state.astray, started),
+        astray=_without(nowhere, started),
         taken=(*state.taken, *((t.tp, t.epoch, t.offset, _TAKEN_KEPT) for t in takings)),
-        due=now if takings else state.due,
+        due=now if takings or len(nowhere) > len(state.astray) else state.due,
     )
     state, effects = _settle(state, now)
     return state, (Start(takings=tuple(takings)), *effects) if takings else effects
@@ -477,6 +326,8 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
 def _beginning(state: WorkerState, tp: Tp, committed: int | None) -> int | None:
     """Rule 5: where to begin; ``None`` while the plan does not say."""
     reset = state.plan.resets.get(tp) if state.plan else None
+    if committed is None and reset is not None and reset.offset == NOWHERE:
+        return reset.start
     if committed is None:
         return state.plan.starts.get(tp) if state.plan else None
     if reset is not None and reset.offset == committed:
@@ -551,6 +402,7 @@ def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
         busy_s=state.totals.busy_s,
         latency_buckets=state.totals.latency_buckets,
         last_progress=state.totals.last_progress,
+        exactly_once=state.exactly_once,
     )
     state = replace(
         state,

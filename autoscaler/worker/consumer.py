@@ -4,6 +4,7 @@ The application's thread fetches and processes; everything else of the protocol 
 """
 
 import logging
+import os
 import signal
 import threading
 import uuid
@@ -20,12 +21,15 @@ from autoscaler.worker.control_log import LogPlace, find_place
 from autoscaler.worker.fetching import fetching
 from autoscaler.worker.intake import Batch, Intake
 from autoscaler.worker.loop import Loop
-from autoscaler.worker.settings import Connection, Setting, worker_settings
+from autoscaler.worker.settings import Connection, Setting, WorkerSettings, worker_settings
+from autoscaler.worker.transactions import Outcome, Transactions
 
 _log = logging.getLogger(__name__)
 
 _COMMIT_MS = 6000
 _LOOK_S = 5.0
+_TRANSACTION_S = 60.0  # at most, and at most the lease: who is over by then is fenced, and nobody else needs longer
+_AGAIN_S = 0.1  # before what was aborted is processed again
 
 
 class ManagedConsumer:
@@ -44,13 +48,18 @@ class ManagedConsumer:
         instance: Identity of the process or container, as the platform names it.
         lease_s: How long it may act without having been heard.
         handle_sigterm: Install a handler that drains; possible in the main thread only.
-        limits: ``batch_size_bytes``, ``wait_time_s``, ``commit_interval_s``, ``max_batch_s`` (see ``WorkerSettings``).
+        exactly_once: What the application produces with ``batch.produce`` and the offsets that it came from go into one
+            transaction per batch; nothing is committed elsewhere.
+        batch_size_bytes: Payload after which a batch is handed over.
+        wait_time_s: Time after which it is, however small.
+        commit_interval_s: Longest time between the end of a batch and its commit.
+        max_batch_s: An application that has not returned for this long counts as stuck.
 
     Raises:
-        SettingsError: Something needed is neither given nor in the environment.
+        SettingsError: Something needed is neither given nor in the environment, or makes no sense.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what an application may say, by name: a misspelt one is an error)
         self,
         connection: Connection | None = None,
         *,
@@ -60,16 +69,34 @@ class ManagedConsumer:
         instance: str | None = None,
         lease_s: float | None = None,
         handle_sigterm: bool = True,
-        **limits: float,
+        exactly_once: bool | None = None,
+        batch_size_bytes: int | None = None,
+        wait_time_s: float | None = None,
+        commit_interval_s: float | None = None,
+        max_batch_s: float | None = None,
     ) -> None:
         self._settings = worker_settings(
-            connection, group=group, topics=topics, name=name, instance=instance, lease_s=lease_s, limits=limits
+            connection,
+            group=group,
+            topics=topics,
+            name=name,
+            instance=instance,
+            lease_s=lease_s,
+            limits={
+                "batch_size_bytes": batch_size_bytes,
+                "wait_time_s": wait_time_s,
+                "commit_interval_s": commit_interval_s,
+                "max_batch_s": max_batch_s,
+            },
+            exactly_once=exactly_once,
         )
         self._handle_sigterm = handle_sigterm and threading.current_thread() is threading.main_thread()
-        self._previous_handler: object = None
+        self._previous_handler: signal._HANDLER = None
         self._stopped = threading.Event()
         self._closed = False
         self._failed: frozenset[Tp] = frozenset()
+        self._reader: int | None = None  # the thread that asks for batches
+        self._pid = os.getpid()
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
@@ -82,6 +109,25 @@ class ManagedConsumer:
     def incarnation(self) -> Incarnation | None:
         """Return the present incarnation; ``None`` before the control log was found. A lapse changes it."""
         return None if self._loop is None else self._loop.me
+
+    @property
+    def settings(self) -> WorkerSettings:
+        """Return what arguments and environment together have said."""
+        return self._settings
+
+    @property
+    def stopping(self) -> bool:
+        """Return whether the process was told to end: who leaves the loop over a batch then ends sooner."""
+        return self._stopped.is_set()
+
+    @property
+    def partitions(self) -> frozenset[tuple[str | None, int | None]]:
+        """Return the topics and partitions that are fetched now."""
+        return frozenset() if self._intake is None else frozenset(tuple(self._intake.runs))
+
+    def valid(self) -> bool:
+        """Return whether the batch in hand may go on; false stays false, and the batch will not count. Any thread may ask."""
+        return (loop := self._loop) is not None and self._valid(loop)
 
     def __enter__(self) -> Self:
         """Install the signal handler; the group is joined when the first batch is asked for."""
@@ -97,16 +143,25 @@ class ManagedConsumer:
         failing = kind is not None and issubclass(kind, Exception) and self._intake is not None
         self._failed = self._intake.in_work() if failing and self._intake is not None else frozenset()
         self.close()
+        self._restore_handler()
 
     def __iter__(self) -> Iterator[Batch]:
         """Return itself."""
         return self
 
     def __next__(self) -> Batch:
-        """Count the previous batch as processed and return the next, waiting as long as it takes."""
+        """Count the previous batch as processed and return the next, waiting as long as it takes.
+
+        Raises:
+            RuntimeError: Another thread has asked before: what that one still processes would count as processed.
+        """
+        if self._reader not in {None, (me := threading.get_ident())}:
+            msg = "batches are asked for by one thread only: autoscaler.worker.process() hands records to several"
+            raise RuntimeError(msg)
+        self._reader = me
         while True:
             loop = self._loop
-            if loop is not None and loop.intake.finish(processed=self._valid(loop)):
+            if loop is not None and self._finish(loop):
                 loop.batch_ended()
             if self._stopped.is_set() or self._closed:
                 self.close()
@@ -122,10 +177,10 @@ class ManagedConsumer:
         """End the iteration at the next batch, after everything has been released; may be called from anywhere."""
         self._stopped.set()
 
-    def keep_alive(self) -> None:
-        """Say that a long batch is expected to be long: it counts from now on."""
-        if self._intake is not None and self._intake.busy_since is not None:
-            self._intake.busy_since = self._now()
+    def keep_alive(self, ago_s: float = 0.0) -> None:
+        """Say that a long batch is expected to be long: it counts from now on, or from ``ago_s`` before. Any thread may."""
+        if (intake := self._intake) is not None and (since := intake.busy_since) is not None:
+            intake.busy_since = max(since, self._now() - ago_s)
 
     def close(self) -> None:
         """Release everything processed so far and leave; calling it again does nothing."""
@@ -142,8 +197,23 @@ class ManagedConsumer:
         if self._intake is not None:
             self._intake.consumer.close()
         self._offsets.close()
-        if self._handle_sigterm and callable(self._previous_handler):
-            signal.signal(signal.SIGTERM, self._previous_handler)
+        self._restore_handler()
+
+    def _restore_handler(self) -> None:
+        """Give SIGTERM back; where the consumer came to its end in another thread, leaving the ``with`` block does so."""
+        if self._previous_handler is not None and threading.current_thread() is threading.main_thread():
+            previous, self._previous_handler = self._previous_handler, None
+            signal.signal(signal.SIGTERM, previous)
+
+    def _finish(self, loop: Loop) -> bool:
+        """End the batch in flight, committed if exactly once; return whether somebody waits for one of its partitions."""
+        if not self._valid(loop):
+            return loop.intake.finish(processed=False)
+        outcome = loop.commit_batch()
+        if outcome is Outcome.ABORTED:
+            self._stopped.wait(_AGAIN_S)
+            return loop.intake.finish(processed=False, again=True)
+        return loop.intake.finish(processed=outcome is Outcome.COMMITTED)
 
     def _valid(self, loop: Loop) -> bool:
         if self._now() < loop.lease.until:
@@ -156,10 +226,31 @@ class ManagedConsumer:
             self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
         if self._place is not None:
             me = Incarnation(self._settings.name, uuid.uuid4().hex)
+            transactions = self._transactions(me) if self._settings.exactly_once else None
+            if transactions is None and self._settings.exactly_once:
+                return
             self._intake = self._intake or self._new_intake()
-            self._loop = Loop(self._settings, self._place, me, self._intake, self._offsets, self._now)
+            self._loop = Loop(self._settings, self._place, me, self._intake, self._offsets, self._now, transactions)
             self._loop.start()
             _log.info("joining group %s as %s/%s", self._settings.group, me.name, me.uuid)
+
+    def _transactions(self, me: Incarnation) -> Transactions | None:
+        """Return them opened; ``None`` if that failed: the next try is another incarnation's, nobody takes an id twice."""
+        made = Transactions(
+            self._settings.connection,
+            self._settings.group,
+            me.uuid,
+            timeout_s=min(self._settings.lease_s, _TRANSACTION_S),
+            metadata=self._offsets.consumer_group_metadata,
+        )
+        try:
+            made.open(_LOOK_S)
+        except KafkaException as e:
+            _log.warning("exactly once: no transactions yet: %s", e)
+            made.close()
+            self._stopped.wait(1.0)
+            return None
+        return made
 
     def _client(self, **fetching: Setting) -> dict[str, Setting]:
         """Return a client's configuration; what the application has set itself wins over how to fetch."""
@@ -169,6 +260,7 @@ class ManagedConsumer:
             "reconnect.backoff.max.ms": 1000,
             **fetching,
             **self._settings.connection,
+            **({"isolation.level": "read_committed"} if self._settings.exactly_once else {}),
             "group.id": self._settings.group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -187,6 +279,7 @@ class ManagedConsumer:
             batch_size_bytes=self._settings.batch_size_bytes,
             wait_time_s=self._settings.wait_time_s,
             idle_s=self._settings.commit_interval_s,
+            exactly_once=self._settings.exactly_once,
         )
 
     def _rejoin(self, lapsed: Loop) -> None:
@@ -198,5 +291,11 @@ class ManagedConsumer:
             lapsed.intake.reset()
             self._loop = None
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a forked child has nothing to release: it ends as it would without us
+            signal.signal(number, self._previous_handler or signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         self._stopped.set()
+        if isinstance(getattr(self._previous_handler, "__self__", None), ManagedConsumer) and callable(self._previous_handler):
+            self._previous_handler(number, frame)  # of another consumer of this process

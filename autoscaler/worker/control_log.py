@@ -15,7 +15,7 @@ from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released, kafka_id
 from autoscaler.kept import kept
 from autoscaler.worker.clock import Elapsed
-from autoscaler.worker.settings import Connection
+from autoscaler.worker.settings import NO_AUTO_CREATION, Connection
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,7 +40,7 @@ class LogPlace:
 
 def find_place(connection: Connection, group: str, stopped: threading.Event) -> LogPlace | None:
     """Wait until the controller has created both topics; ``None`` if told to stop meanwhile."""
-    admin = kept(AdminClient({**connection, "log_level": 0}))
+    admin = kept(AdminClient({**connection, **NO_AUTO_CREATION, "log_level": 0}))
     tries = 0
     while not stopped.is_set():
         try:
@@ -63,6 +63,36 @@ def find_place(connection: Connection, group: str, stopped: threading.Event) -> 
 def _await_answer(admin: AdminClient) -> None:
     """Raise ``KafkaException`` unless a broker answers; without one, an admin request can make librdkafka abort the process."""
     admin.list_topics(CONTROL_TOPIC, timeout=1.0)
+
+
+class Unread:
+    """What was fetched and not taken apart yet: of each key the last record, as compaction would leave it.
+
+    Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
+    """
+
+    def __init__(self) -> None:
+        """Begin behind the log's end."""
+        self._behind = True
+        self._last: dict[bytes | None, Message] = {}
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Take what a fetch has brought."""
+        for message in messages:
+            error = message.error()
+            if error is None:
+                key = message.key()
+                self._last.pop(key, None)  # it stands where its last record does
+                self._last[key] = message
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
+                self._behind = False
+
+    def take(self) -> list[Message]:
+        """Return what there is, in the log's order; nothing before its end was reached for the first time."""
+        if self._behind:
+            return []
+        found, self._last = list(self._last.values()), {}
+        return found
 
 
 class ControlLog:
@@ -94,12 +124,13 @@ class ControlLog:
         self.read_at = now()
         self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
         self._reached, self._refused = 0, False
+        self._unread = Unread()
         self._group = group
         self._control_id = place.control_id
         self._take = take
         self._caught_up = caught_up
         self._replaced = replaced
-        self._admin = kept(AdminClient({**connection, "log_level": 0}))
+        self._admin = kept(AdminClient({**connection, **NO_AUTO_CREATION, "log_level": 0}))
         self._asked: Future[TopicDescription] | None = None
         self._ask_at = 0.0
         self._closed = threading.Event()
@@ -143,7 +174,8 @@ class ControlLog:
                 self._prove()
                 continue
             messages = [first, *self._consumer.consume(1000, 0)]
-            if entries := tuple(e for m in messages if m.error() is None and (e := self._entry(m)) is not None):
+            self._unread.add(messages)
+            if entries := tuple(e for m in self._unread.take() if (e := self._entry(m)) is not None):
                 self._take(entries)
             self._read(messages)
             for error in (m.error() for m in messages):

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from autoscaler.handover.messages import Totals
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
-from autoscaler.handover.worker_state import Totals
 from autoscaler.worker.clock import SLEWED, Elapsed, coarse, wall
+from autoscaler.worker.transactions import Headers, Output, Value
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
 _SLICE_S = 0.002  # one wait of the client, which nobody else can use meanwhile
@@ -66,14 +67,25 @@ class Batch:
     partitions that are being given up are left to their next owner, and a batch that holds such a partition in hand ends early.
     """
 
-    def __init__(self, entries: list[tuple[Message, Run]], lease: Lease, now: Elapsed, rough: Elapsed = coarse) -> None:
+    def __init__(
+        self,
+        entries: list[tuple[Message, Run]],
+        lease: Lease,
+        now: Elapsed,
+        rough: Elapsed = coarse,
+        *,
+        exactly_once: bool = False,
+    ) -> None:
         self._entries = entries
+        self._outputs: list[Output] | None = [] if exactly_once else None
+        self._ended = False
         self._lease = lease
         self._now = now
         self._rough = rough
         self._next = 0
         self._held_back: dict[int, int] = {}  # id of a run that stopped inside this batch -> index of its first record held back
         self._tokens: dict[tuple[str | None, int | None], int] = {}
+        self._failed: set[Tp] = set()
         self._through = False  # the application has got everything: it may be at any record
         self.cut = False  # somebody waits for a partition that is in hand: end here, the rest comes with the next batch
         self.began = now()
@@ -112,9 +124,18 @@ class Batch:
         self._through = True
 
     def in_work(self) -> frozenset[Tp]:
-        """Return the partitions of which a record is being processed: one while it is iterated, or all that are in it."""
+        """Return the partitions of which a record is being processed: one while it is iterated, or all that are in it.
+
+        Where the application has said in which it failed, those.
+        """
+        if self._failed:
+            return frozenset(self._failed)
         got = self.handed_out()
         return frozenset(r.tp for _, r in (got if self._through else got[-1:]))
+
+    def failed_in(self, topic: str | None, partition: int | None) -> None:
+        """Say in which partition processing failed, where that is not the record handed out last; there may be several."""
+        self._failed.update(r.tp for r in {r for _, r in self._entries} if (r.topic, r.tp.partition) == (topic, partition))
 
     def token(self, topic: str | None, partition: int | None) -> int:
         """Return the fencing token of a partition in this batch: the epoch that granted it, comparable per partition.
@@ -126,8 +147,47 @@ class Batch:
             self._tokens.update({(r.topic, r.tp.partition): r.epoch for r in {r for _, r in self._entries}})
         return self._tokens[topic, partition]
 
+    def produce(
+        self, topic: str, value: Value = None, *, key: Value = None, partition: int | None = None, headers: Headers = None
+    ) -> None:
+        """Produce a record together with what the batch came from: readers of committed records see it once (exactly once only).
+
+        It is kept until the batch counts as processed, and sent then, in one transaction with the batch's offsets; a batch that
+        does not count sends nothing. May be called by several threads.
+
+        Args:
+            topic: Where to.
+            value: Payload.
+            key: Decides the partition where none is given.
+            partition: Where in the topic; ``None``: the client's partitioner says.
+            headers: Of the record.
+
+        Raises:
+            RuntimeError: The consumer is not exactly once, or the batch has ended: it would be in no transaction.
+        """
+        if self._outputs is None or self._ended:
+            msg = "batch.produce() needs ManagedConsumer(exactly_once=True) and a batch that has not ended"
+            raise RuntimeError(msg)
+        self._outputs.append(Output(topic=topic, value=value, key=key, partition=partition, headers=headers))
+
+    def end(self) -> list[Output]:
+        """Accept nothing more, and return what was produced."""
+        self._ended = True
+        return self._outputs or []
+
+    def reached(self) -> dict[Run, int]:
+        """Return the next offset of every run of which the application got records."""
+        last = {run: message for message, run in self.handed_out()}  # the last one of each run stays
+        return {run: (message.offset() or 0) + 1 for run, message in last.items()}
+
+    def everything(self) -> list[tuple[Message, Run]]:
+        """Return what it was made of, handed out or not."""
+        return self._entries
+
     def _hold_back(self, index: int, run: Run) -> None:
-        self._untouch(self._held_back.setdefault(id(run), index), run)
+        if id(run) not in self._held_back:  # once, or a large batch would be gone through for each record held back
+            self._held_back[id(run)] = index
+            self._untouch(index, run)
         self._next = index + 1
 
     @property
@@ -176,8 +236,18 @@ class Figures:
 class Intake:
     """The data consumer and the runs on it."""
 
-    def __init__(self, consumer: Consumer, now: Elapsed, *, batch_size_bytes: int, wait_time_s: float, idle_s: float) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        now: Elapsed,
+        *,
+        batch_size_bytes: int,
+        wait_time_s: float,
+        idle_s: float,
+        exactly_once: bool = False,
+    ) -> None:
         self.consumer = consumer
+        self._exactly_once = exactly_once
         self.figures = Figures()
         self.runs: dict[tuple[str | None, int | None], Run] = {}
         self.busy_since: float | None = None
@@ -228,7 +298,7 @@ class Intake:
             self._note_idle_positions()
             return None
         self._record_bytes = max(1.0, size / len(entries))
-        self._batch = Batch(self._cut(entries, size), lease, self._now)
+        self._batch = Batch(self._cut(entries, size), lease, self._now, exactly_once=self._exactly_once)
         self.busy_since = self._batch.began
         return self._batch
 
@@ -236,8 +306,18 @@ class Intake:
         """Return the partitions of the record in work, none between two batches."""
         return frozenset() if self._batch is None else self._batch.in_work()
 
-    def finish(self, *, processed: bool = True) -> bool:
-        """Count the batch in flight as processed (or not), and return whether somebody waits for one of its partitions."""
+    @property
+    def in_flight(self) -> Batch | None:
+        """Return the batch that the application has, or had last and does not count as processed yet."""
+        return self._batch
+
+    def finish(self, *, processed: bool = True, again: bool = False) -> bool:
+        """Count the batch in flight as processed (or not), and return whether somebody waits for one of its partitions.
+
+        Args:
+            processed: What of it was handed out is done.
+            again: Nothing of it is done: all of it comes with the next batch.
+        """
         batch, self._batch = self._batch, None
         if batch is None:
             return False
@@ -245,12 +325,13 @@ class Intake:
         got = batch.handed_out()
         if processed:
             self._count(batch, [m for m, _ in got])
-            for run, message in {r: m for m, r in got}.items():  # the last one of each run stays
-                run.processed = (message.offset() or 0) + 1
+            for run, offset in batch.reached().items():
+                run.processed = offset
         runs = {r for _, r in got}
         for run in runs:
             run.handed = False
-        self._carry = [*batch.rest(), *self._carry] if processed else []
+        rest = batch.everything() if again else batch.rest()
+        self._carry = [*rest, *self._carry] if processed or again else []
         return batch.held_back or any(r.stopping for r in runs)
 
     def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:

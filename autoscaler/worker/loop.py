@@ -11,13 +11,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
 from autoscaler.handover.commits import commit_metadata, is_of_topic
@@ -25,15 +26,19 @@ from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbea
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
-from autoscaler.worker.settings import WorkerSettings
+from autoscaler.worker.settings import NO_AUTO_CREATION, WorkerSettings
+from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
 
 _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
 EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over
+_FENCE_S = 5.0
 _AGAIN_S = 0.1  # between two tries of something that failed
+_HOPELESS_S = 10.0  # a topic may be unknown to a broker for a moment after it has started
+_REFUSALS = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _log = logging.getLogger(__name__)
 
-Work = machine.StopFetching | machine.ReadOffsets | machine.Start | machine.Lapse | None  # None: look again
+Work = messages.StopFetching | messages.ReadOffsets | messages.Start | messages.Lapse | None  # None: look again
 
 
 class Loop:
@@ -43,10 +48,18 @@ class Loop:
         me: The incarnation.
         lease: Until when it may act; the application's thread reads it between records.
         intake: The data client and what it has brought.
+        transactions: Where outputs and offsets go, if exactly once; opened already.
     """
 
     def __init__(  # noqa: PLR0917  (what one incarnation is made of)
-        self, settings: WorkerSettings, place: LogPlace, me: Incarnation, intake: Intake, offsets: Consumer, now: Elapsed
+        self,
+        settings: WorkerSettings,
+        place: LogPlace,
+        me: Incarnation,
+        intake: Intake,
+        offsets: Consumer,
+        now: Elapsed,
+        transactions: Transactions | None = None,
     ) -> None:
         self.me = me
         self.lease = Lease()
@@ -55,6 +68,8 @@ class Loop:
         self.intake = intake
         self._offsets = offsets
         self._now = now
+        self.transactions = transactions
+        self._committing = threading.Lock()  # what to commit is looked up inside, or an older offset could follow a newer
         self._state = machine.WorkerState(
             group=settings.group,
             me=me,
@@ -63,11 +78,13 @@ class Loop:
             boot_id=boot_id(),
             instance=settings.instance,
             max_batch_s=settings.max_batch_s,
+            exactly_once=transactions is not None,
         )
         self._lock = threading.Lock()
         self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._runs: dict[Tp, Run] = {}  # taken and not released; the work thread's own
         self._pending: list[Run] = []  # of those, not fetched yet
+        self._refused_since: dict[Tp, float] = {}  # since when commits of a partition are refused for what it is
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
         self._caught_up = threading.Event()
@@ -77,6 +94,7 @@ class Loop:
         self._producer = Producer(
             {
                 **settings.connection,
+                **NO_AUTO_CREATION,
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,
@@ -92,7 +110,7 @@ class Loop:
             place,
             take=self._take,
             caught_up=lambda: self._got_ready(self._caught_up, "the control log is read"),
-            replaced=lambda: self._step(machine.LogReplaced()),
+            replaced=lambda: self._step(messages.LogReplaced()),
             now=now,
             prove_s=min(_PROVE_S, settings.max_batch_s / 4),
         )
@@ -117,16 +135,28 @@ class Loop:
     def tick(self) -> None:
         """Let the machine look at the time now."""
         intake = self.intake
-        event = machine.Elapsed(totals=intake.figures.totals(), busy_since=intake.busy_since, read_at=self._log_reader.read_at)
+        event = messages.Elapsed(totals=intake.figures.totals(), busy_since=intake.busy_since, read_at=self._log_reader.read_at)
         self._step(event)
 
     def batch_ended(self) -> None:
         """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
         self._work.put(None)
 
+    def commit_batch(self) -> Outcome:
+        """Write what the batch in flight has produced and its offsets in one transaction.
+
+        Raises:
+            PermanentError: An output is refused; nothing was written, and the batch is still in flight.
+        """
+        batch = self.intake.in_flight
+        if batch is None or self.transactions is None:
+            return Outcome.COMMITTED
+        with self._committing:
+            return self._transact(batch.end(), batch.reached())
+
     def leave(self, failed: frozenset[Tp] = frozenset()) -> None:
         """Release everything and wait until that is in the log, or the lease is over; ``failed`` as ``Intake.in_work``."""
-        self._step(machine.Leave(failed=failed))
+        self._step(messages.Leave(failed=failed))
         while not (self._state.left or self._state.lapsed):
             time.sleep(0.002)
             self.tick()
@@ -140,6 +170,8 @@ class Loop:
         """
         self._place = place or self._place
         self._idle.wait(self._settings.lease_s)
+        if self.transactions is not None and not self._fenced():
+            return  # the controller fences it, and then says that it is over
         self._producer.purge(in_flight=False)
         left = Left(group=self._settings.group, worker=self.me, control_id=self._place.control_id)
         self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
@@ -152,34 +184,36 @@ class Loop:
         for thread in self._threads:
             thread.join()
         self._log_reader.close()
+        if self.transactions is not None:
+            self.transactions.close()
 
     # --- the machine ----------------------------------------------------------------------------------------------------
 
-    def _step(self, event: machine.Event) -> None:
+    def _step(self, event: messages.Event) -> None:
         with self._lock:
             self._state, effects = machine.step(self._state, event, self._now())
             self.lease.until = self._state.valid_until
             for effect in effects:
                 self._perform(effect)
 
-    def _perform(self, effect: machine.Effect) -> None:
+    def _perform(self, effect: messages.Effect) -> None:
         match effect:
-            case machine.SendHeartbeat(heartbeat=heartbeat):
+            case messages.SendHeartbeat(heartbeat=heartbeat):
                 self._send(HEARTBEAT_TOPIC, heartbeat, lambda e, m: self._heartbeat_done(heartbeat.stamp, e, m))
-            case machine.SendReleased(released=released):
+            case messages.SendReleased(released=released):
                 self._send(CONTROL_TOPIC, released, lambda e, _m: self._release_done(released, e))
                 self._note("released", (released.tp,))
-            case machine.SendLeft(left=left):
+            case messages.SendLeft(left=left):
                 self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
-            case machine.StopFetching(tps=tps):
+            case messages.StopFetching(tps=tps):
                 self._note("told to stop", tps)
                 self._work.put(effect)
-            case machine.ReadOffsets(asked=asked):
+            case messages.ReadOffsets(asked=asked):
                 self._note("free", (tp for tp, _ in asked))
                 self._work.put(effect)
-            case machine.Start():
+            case messages.Start():
                 self._work.put(effect)
-            case machine.Lapse(why=why):
+            case messages.Lapse(why=why):
                 _log.error("%s/%s: the lease is over: %s", self.me.name, self.me.uuid, why)
                 self._lapsed_at = self._now()
                 self._work.put(effect)
@@ -196,29 +230,29 @@ class Loop:
     def _heartbeat_done(self, stamp: float, error: KafkaError | None, message: Message | None) -> None:
         offset = None if message is None else message.offset()
         if error is None and offset is not None:
-            self._step(machine.HeartbeatAcked(stamp=stamp, offset=offset))
+            self._step(messages.HeartbeatAcked(stamp=stamp, offset=offset))
         else:
             _log.warning("heartbeat not acknowledged: %s", error)
-            self._step(machine.HeartbeatFailed(stamp=stamp))
+            self._step(messages.HeartbeatFailed(stamp=stamp))
 
     def _release_done(self, released: Released, error: KafkaError | None) -> None:
         if error is not None:
             _log.warning("release of %s not acknowledged: %s", released.tp, error)
-            self._step(machine.ReleaseLost(tp=released.tp, epoch=released.epoch))
+            self._step(messages.ReleaseLost(tp=released.tp, epoch=released.epoch))
 
     def _take(self, entries: tuple[LogEntry, ...]) -> None:
         for entry in entries:
             if isinstance(entry, Plan):
                 self._names.update(entry.topics)
                 _log.debug("plan %d: read: ", entry.epoch.number)
-        self._step(machine.LogRead(records=entries))
+        self._step(messages.LogRead(records=entries))
 
     def _got_ready(self, what: threading.Event, name: str) -> None:
         if not what.is_set():
             what.set()
             _log.debug("joining: %s", name)
             if self._caught_up.is_set() and self._warm.is_set():
-                self._step(machine.Ready())
+                self._step(messages.Ready())
 
     # --- threads --------------------------------------------------------------------------------------------------------
 
@@ -265,13 +299,13 @@ class Loop:
     def _do(self, work: Work) -> tuple[tuple[Tp, int], ...]:
         """Do it, except for reading offsets: return those that are asked for."""
         match work:
-            case machine.StopFetching(tps=tps):
+            case messages.StopFetching(tps=tps):
                 self.intake.stop([self._runs[tp] for tp in tps if tp in self._runs])
-            case machine.ReadOffsets(asked=asked):
+            case messages.ReadOffsets(asked=asked):
                 return asked
-            case machine.Start(takings=takings):
+            case messages.Start(takings=takings):
                 self._start(takings)
-            case machine.Lapse():
+            case messages.Lapse():
                 self.intake.stop(list(self._runs.values()))
                 self._guarded(self.intake.let_go)
                 self._runs.clear()
@@ -303,11 +337,24 @@ class Loop:
         if not done:
             return
         self._note("drained", (r.tp for r in done))
-        if not self._commit(done):
-            return
-        for run in done:
+        self._commit(done)
+        released = [r for r in done if r.processed <= r.committed or self._hopeless(r)]
+        for run in released:
             del self._runs[run.tp]
-        self._step(machine.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+            self._refused_since.pop(run.tp, None)
+        if released:
+            self._step(messages.Drained(offsets=tuple((r.tp, r.committed) for r in released)))
+
+    def _hopeless(self, run: Run) -> bool:
+        """Give a partition up without its last commit when brokers refuse that for good: its topic is gone, or not allowed.
+
+        Nothing is lost by it: whoever comes next begins at what is committed. Waiting would keep everybody else waiting, too.
+        """
+        since = self._refused_since.get(run.tp)
+        if since is None or self._now() - since < _HOPELESS_S or self._now() >= self.lease.until:
+            return False
+        _log.error("%s-%s is released without its last commit, which is refused", run.topic, run.tp.partition)
+        return True
 
     def _stray(self) -> None:
         """Give back to the machine what the log does not hold any more, after what came before is processed and committed."""
@@ -317,36 +364,70 @@ class Loop:
                 self._guarded(self.intake.let_go)
                 del self._runs[run.tp]
                 self._note("out of range", (run.tp,))
-                self._step(machine.OutOfRange(tp=run.tp, offset=run.processed))
+                self._step(messages.OutOfRange(tp=run.tp, offset=run.processed))
 
     def _commit(self, runs: Iterable[Run]) -> bool:
         """Commit what is processed and not committed; synchronously, so that no older commit can follow a release."""
-        return self._commit_as({r: r.processed for r in runs if r.processed > r.committed})
+        return self._commit_as(lambda: {r: r.processed for r in runs if r.processed > r.committed})
 
     def _recommit(self) -> None:
         """Rule 10: commit again what stands still, or the broker forgets it; also soon after taking, see ``Run``."""
         due = self._now() - self._state.recommit_s
-        self._commit_as({r: r.committed for r in self._runs.values() if r.committed >= 0 and r.committed_at <= due})
+        self._commit_as(lambda: {r: r.committed for r in self._runs.values() if r.committed >= 0 and r.committed_at <= due})
 
-    def _commit_as(self, wanted: Mapping[Run, int]) -> bool:
-        if not wanted:
-            return True
-        if self._now() >= self.lease.until:
-            return False
-        offsets = [TopicPartition(r.topic, r.tp.partition, o, metadata=self._metadata(r)) for r, o in wanted.items()]
-        failed: list[TopicPartition] = []
+    def _commit_as(self, look: Callable[[], Mapping[Run, int]]) -> bool:
+        with self._committing:
+            wanted = look()
+            if not wanted:
+                return True
+            if self._now() >= self.lease.until:
+                return False
+            if self.transactions is None:
+                return self._commit_plainly(wanted)
+            return self._transact((), wanted) is Outcome.COMMITTED
 
-        def commit() -> None:
-            failed.extend(t for t in self._offsets.commit(offsets=offsets, asynchronous=False) or () if t.error is not None)
-
-        if not self._guarded(commit):
-            return False
-        for failure in failed:
-            _log.warning("commit of %s-%s: %s", failure.topic, failure.partition, failure.error)
-        bad = {(t.topic, t.partition) for t in failed}
-        for run, offset in wanted.items():
-            if (run.topic, run.tp.partition) not in bad:
+    def _transact(self, outputs: Sequence[Output], wanted: Mapping[Run, int]) -> Outcome:
+        if self.transactions is None or not (outputs or wanted):
+            return Outcome.COMMITTED
+        outcome = self.transactions.write(outputs, self._offsets_of(wanted), lambda: self._now() < self.lease.until)
+        if outcome is Outcome.COMMITTED:
+            for run, offset in wanted.items():
                 run.committed, run.committed_at = offset, self._now()
+        elif outcome is Outcome.OVER:
+            self._step(messages.TransactionsOver(why=self.transactions.why))
+        return outcome
+
+    def _offsets_of(self, wanted: Mapping[Run, int]) -> list[TopicPartition]:
+        return [TopicPartition(r.topic, r.tp.partition, o, metadata=self._metadata(r)) for r, o in wanted.items()]
+
+    def _fenced(self) -> bool:
+        """Take this incarnation's own transactional id: whatever it had under way is decided before others go on."""
+        return self._guarded(lambda: fence(self._settings.connection, self._settings.group, self.me.uuid, _FENCE_S))
+
+    def _commit_plainly(self, wanted: Mapping[Run, int]) -> bool:
+        try:
+            done = self._offsets.commit(offsets=self._offsets_of(wanted), asynchronous=False) or ()
+        except KafkaException as e:
+            _log.warning("%s", e)
+            if e.args[0].code() not in _REFUSALS:
+                return False
+            if len(wanted) > 1:  # raised instead of said of each where all of them are refused: ask for each
+                done_each = [self._commit_plainly({run: offset}) for run, offset in wanted.items()]
+                return all(done_each)
+            (run,) = wanted
+            self._refused_since.setdefault(run.tp, self._now())
+            return False
+        bad = {(t.topic, t.partition): t.error for t in done if t.error is not None}
+        for run, offset in wanted.items():
+            error = bad.get((run.topic, run.tp.partition))
+            if error is not None:
+                _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
+            if error is None:
+                run.committed, run.committed_at = offset, self._now()
+            if error is None or error.code() not in _REFUSALS:
+                self._refused_since.pop(run.tp, None)
+            else:
+                self._refused_since.setdefault(run.tp, self._now())
         return not bad
 
     def _metadata(self, run: Run) -> str:
@@ -358,12 +439,18 @@ class Loop:
         found: list[TopicPartition] = []
         timeout = max(1.0, self._settings.lease_s / 3)
         read = self._guarded(lambda: found.extend(self._offsets.committed([TopicPartition(*k) for k in known], timeout)))
-        if not read or any(t.error is not None for t in found):
-            self._step(machine.OffsetsUnread(asked=asked))
+        if not read:
+            self._step(messages.OffsetsUnread(asked=asked))
             return
-        self._note("offset read", (tp for tp, _ in known.values()))
-        answers = [(*known[t.topic, t.partition], self._committed(t, known[t.topic, t.partition][0])) for t in found]
-        self._step(machine.OffsetsRead(offsets=tuple(answers)))
+        for failure in (t for t in found if t.error is not None):
+            _log.warning("the offset of %s-%s cannot be read: %s", failure.topic, failure.partition, failure.error)
+        good = [t for t in found if t.error is None]
+        answered = {known[t.topic, t.partition] for t in good}
+        if bad := tuple(x for x in asked if x not in answered):
+            self._step(messages.OffsetsUnread(asked=bad))
+        self._note("offset read", (tp for tp, _ in answered))
+        answers = [(*known[t.topic, t.partition], self._committed(t, known[t.topic, t.partition][0])) for t in good]
+        self._step(messages.OffsetsRead(offsets=tuple(answers)))
 
     def _committed(self, found: TopicPartition, tp: Tp) -> int | None:
         """Return the offset, unless nothing is committed or it belongs to another topic of the same name (rule 14)."""
@@ -374,7 +461,7 @@ class Loop:
             return None
         return int(found.offset)
 
-    def _start(self, takings: tuple[machine.Taking, ...]) -> None:
+    def _start(self, takings: tuple[messages.Taking, ...]) -> None:
         for t in takings:
             committed = -1 if t.unclaimed else t.offset
             name = self._names[t.tp.topic_id]

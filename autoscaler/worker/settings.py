@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.errors import SettingsError
+from autoscaler.handover.records import LEASE_S
 from autoscaler.references import resolve_secrets
 
 Setting = str | int | float | bool
 Connection = Mapping[str, Setting]
+NO_AUTO_CREATION: Connection = {"allow.auto.create.topics": False}  # a topic of the protocol that a broker makes is a wrong one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class WorkerSettings:
         batch_size_bytes: Payload after which a batch is handed over. wait_time_s: time after which it is, however small.
         commit_interval_s: Longest time between the end of a batch and its commit.
         max_batch_s: An application that has not returned for this long counts as stuck.
+        exactly_once: Outputs and offsets go into one transaction per batch (AUTOSCALER_EXACTLY_ONCE, true or false).
     """
 
     connection: Connection
@@ -34,14 +37,15 @@ class WorkerSettings:
     topics: tuple[str, ...] = ()
     name: str
     instance: str | None = None
-    lease_s: float = 30.0
+    lease_s: float = LEASE_S
     batch_size_bytes: int = 256_000
     wait_time_s: float = 0.05
     commit_interval_s: float = 1.0
     max_batch_s: float = 300.0
+    exactly_once: bool = False
 
 
-def worker_settings(
+def worker_settings(  # noqa: PLR0913  (what an application may say)
     connection: Connection | None,
     *,
     group: str | None,
@@ -49,7 +53,8 @@ def worker_settings(
     name: str | None,
     instance: str | None,
     lease_s: float | None,
-    limits: Mapping[str, float],
+    limits: Mapping[str, float | None],
+    exactly_once: bool | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> WorkerSettings:
     """Join arguments and environment; an argument wins.
@@ -59,7 +64,8 @@ def worker_settings(
     """
     env = os.environ if environment is None else environment
     problems: list[str] = []
-    lease = _lease(env.get("AUTOSCALER_LEASE_S", "30") if lease_s is None else lease_s, problems)
+    lease = _lease(env.get("AUTOSCALER_LEASE_S", LEASE_S) if lease_s is None else lease_s, problems)
+    transactions = _switch(env.get("AUTOSCALER_EXACTLY_ONCE", ""), problems) if exactly_once is None else exactly_once
     try:
         where = resolve_secrets(_connection(env, problems) if connection is None else connection)
     except SettingsError as e:
@@ -71,9 +77,14 @@ def worker_settings(
         problems.append("group: give it, or set AUTOSCALER_GROUP")
     if not str(where.get("bootstrap.servers", "")) and not problems:
         problems.append("bootstrap.servers: name at least one broker, or set AUTOSCALER_BOOTSTRAP")
-    for key, value in limits.items():
-        if not value > 0:
-            problems.append(f"{key}: must be above 0, not {value!r}")
+    if isinstance(topics, str):
+        problems.append(f"topics: must be a list of names, not the text {topics!r}")
+    if transactions not in {True, False}:
+        problems.append(f"exactly_once: must be True or False, not {transactions!r}")
+    given = {key: value for key, value in limits.items() if value is not None}
+    problems += [f"{key}: must be a number above 0, not {value!r}" for key, value in given.items() if not _positive(value)]
+    if _positive(size := given.get("batch_size_bytes", 1)) and size < 1:
+        problems.append(f"batch_size_bytes: must be 1 or more, not {size!r}")
     if problems:
         raise SettingsError(tuple(problems))
     default = WorkerSettings(connection=where, group=group, name=name or env.get("AUTOSCALER_WORKER_NAME") or _anonymous())
@@ -84,11 +95,22 @@ def worker_settings(
         name=default.name,
         instance=instance or env.get("AUTOSCALER_INSTANCE") or None,
         lease_s=lease,
-        batch_size_bytes=int(limits.get("batch_size_bytes", default.batch_size_bytes)),
-        wait_time_s=limits.get("wait_time_s", default.wait_time_s),
-        commit_interval_s=limits.get("commit_interval_s", default.commit_interval_s),
-        max_batch_s=limits.get("max_batch_s", default.max_batch_s),
+        batch_size_bytes=int(given.get("batch_size_bytes", default.batch_size_bytes)),
+        wait_time_s=given.get("wait_time_s", default.wait_time_s),
+        commit_interval_s=given.get("commit_interval_s", default.commit_interval_s),
+        max_batch_s=given.get("max_batch_s", default.max_batch_s),
+        exactly_once=transactions,
     )
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _switch(given: str, problems: list[str]) -> bool:
+    if given.lower() not in {"", "true", "false"}:
+        problems.append(f"exactly_once: AUTOSCALER_EXACTLY_ONCE must be true or false, not {given!r}")
+    return given.lower() == "true"
 
 
 def _lease(given: str | float, problems: list[str]) -> float:

@@ -16,7 +16,7 @@ from autoscaler.ports import PlanPublisher
 from autoscaler.testing import FakeClock, FakePublisher
 from tests.kafka.log_worker import LogWorker
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 class World(Protocol):

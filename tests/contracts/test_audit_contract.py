@@ -17,7 +17,7 @@ from tests.streaming import audit_cases as cases
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @dataclass(frozen=True, slots=True)

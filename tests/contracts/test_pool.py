@@ -16,7 +16,7 @@ from autoscaler.ports import PoolState, WorkerPool
 from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeClock, FakePool
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 NOBODY: frozenset[int] = frozenset()
 WORKER = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nwhile True: time.sleep(1)"
 

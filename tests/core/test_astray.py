@@ -37,6 +37,12 @@ def test_the_reset_policy_says_where_to_go_on(rule: str, log: tuple[int, int], s
     assert f"orders-1 is out of range at 50 and goes on at {start} ({rule})" in decision.detail
 
 
+def test_where_nothing_is_committed_any_more_it_begins_by_the_reset_policy() -> None:
+    decision = answer(measured(60, 90), Astray(offset=-1, start=None))
+    assert decision.actions == (ResetOffset(partition=tp(1), offset=-1, start=60),)
+    assert "orders-1 has no committed offset any more and goes on at 60 (earliest)" in decision.detail
+
+
 @pytest.mark.parametrize(
     "unknown", [measured(None, 90), measured(60, None), measured(60, 90, known=False, age_s=3.0, error="broker 0 is away")]
 )

@@ -166,11 +166,20 @@ def two_boots_are_two_clocks(copy: Copy) -> None:
     assert log.horizon(L) == -1
 
 
-def _beat(copy: Copy, name: str, uuid: str, stamp: float, acked: int | None) -> object:
+def _beat(
+    copy: Copy,
+    name: str,
+    uuid: str,
+    stamp: float,
+    acked: int | None,
+    *,
+    owned: dict[object, int] | None = None,
+    exactly_once: bool = False,
+) -> object:
     records = copy.module(_RECORDS)
     return records.Heartbeat(
         group="g", worker=records.Incarnation(name, uuid), stamp=stamp, boot_id="b", acked=acked, lease_s=L, epoch=0,
-        phase=records.Phase.ACTIVE, owned={},
+        phase=records.Phase.ACTIVE, owned=owned or {}, exactly_once=exactly_once,
     )  # fmt: skip
 
 
@@ -205,10 +214,68 @@ def _over(copy: Copy) -> tuple[object, object]:
     return state, worker
 
 
+def _ended(copy: Copy, *, spoken: bool) -> tuple[SimpleNamespace, object]:
+    """Return a state in which the platform saw a worker end that commits in transactions, and the worker."""
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    worker, tp = records.Incarnation("w", "w1"), records.Tp("t", 0)
+    state.log.started(100)
+    plan = records.Plan(
+        group="g", epoch=records.Epoch("c", 1), topics={"t": "t"}, grants={tp: records.Grant(owner=worker, epoch=1)}, waits={},
+        starts={}, leases_s={worker: L}, requested=(), summary="", at=0.0, exactly_once=frozenset({worker}),
+    )  # fmt: skip
+    state.fold(plan, offset=0, at=0.0)
+    state.log.add("s", boot_id="b", stamp=0.0, acked=110, offset=111)
+    state.log.add("s", boot_id="b", stamp=SPAN, acked=111, offset=112)
+    if spoken:
+        state.fold(_beat(copy, "w", "w1", 3.0, None, exactly_once=True), offset=101, at=0.0)
+    return state, worker
+
+
+def nobody_is_over_before_it_is_fenced(copy: Copy) -> None:
+    state, worker = _ended(copy, spoken=True)
+    assert state.to_expire() == {}
+    assert state.to_fence() == (worker,)
+    state.fenced(worker)
+    assert set(state.to_expire()) == {worker}
+
+
+def the_plan_remembers_whom_to_fence(copy: Copy) -> None:
+    """Its heartbeats may be gone when it is found to be over."""
+    state, worker = _ended(copy, spoken=False)
+    assert state.to_fence() == (worker,)
+
+
+def an_outage_is_no_loss(copy: Copy) -> None:
+    """Two owners end: the first while a controller is heard, the second while nobody is, for a lease."""
+    records = copy.module(_RECORDS)
+    for silent in (False, True):
+        state, worker = _ended(copy, spoken=True)
+        for offset, at in enumerate((L,) if silent else (0.25 * L, 0.5 * L, 0.75 * L, L), 102):
+            tick = records.Tick(group="g", incarnation="c1", stamp=at, boot_id="b", acked=None)
+            state.fold(tick, offset=offset, at=at)
+        state.fold(records.Expired(group="g", worker=worker, control_id="c", evidence="platform"), offset=1, at=L)
+        assert (state.lost() == {}) is silent
+
+
 def a_retained_heartbeat_keeps_the_records(copy: Copy) -> None:
     state, _ = _over(copy)
     assert state.forgettable(7) == ()  # type: ignore[attr-defined]
     assert state.forgettable(8) != ()  # type: ignore[attr-defined]
+
+
+def a_plan_keeps_the_releases_that_it_waits_for(copy: Copy) -> None:
+    """Its partition has arrived, and the next plan is not there yet."""
+    records, state = copy.module(_RECORDS), copy.module(_STATE).ControllerState("g", "c", L)
+    a, b, tp = records.Incarnation("w", "w1"), records.Incarnation("v", "v1"), records.Tp("t", 0)
+    plan = records.Plan(
+        group="g", epoch=records.Epoch("c", 2), topics={"t": "t"}, grants={tp: records.Grant(owner=b, epoch=2)},
+        waits={tp: (records.Wait(worker=a, epoch=2),)}, starts={}, leases_s={}, requested=(), summary="", at=0.0,
+    )  # fmt: skip
+    state.fold(plan, offset=0, at=0.0)
+    state.fold(records.Released(group="g", tp=tp, worker=a, control_id="c", epoch=2, offset=5), offset=1, at=0.0)
+    state.fold(_beat(copy, "v", "v1", 1.0, None, owned={tp: 2}), offset=0, at=0.0)
+    assert state.pending() == frozenset()
+    assert state.spent() == ()
 
 
 def a_plan_keeps_the_records(copy: Copy) -> None:
@@ -252,6 +319,23 @@ def numbers_grow(copy: Copy) -> None:
     first = _planned(copy, state, {}, {})
     state.fold(first, offset=0, at=0.0)
     assert _planned(copy, state, {}, {}).epoch.number > first.epoch.number  # type: ignore[attr-defined]
+
+
+def tokens_go_on(copy: Copy) -> None:
+    """A heartbeat names an epoch of the control topic that was."""
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    records = copy.module(_RECORDS)
+    state.fold(_beat(copy, "w", "w1", 1.0, None, owned={records.Tp("t", 0): 41}), offset=0, at=0.0)
+    assert _planned(copy, state, {}, {}).epoch.number == 42  # type: ignore[attr-defined]
+
+
+def an_unseen_topic_keeps_its_waits(copy: Copy) -> None:
+    records, planning = copy.module(_RECORDS), copy.module(_PLANNING)
+    state = copy.module(_STATE).ControllerState("g", "c", L)
+    worker, tp = records.Incarnation("w", "w1"), records.Tp("t", 0)
+    state.fold(_planned(copy, state, {tp: worker}, {}), offset=0, at=0.0)
+    unseen = planning.Intended(owners={}, topics={}, partitions=frozenset(), starts={}, requested=(), summary="", at=0.0)
+    assert set(planning.next_plan(state, unseen).waits) == {tp}
 
 
 def a_partition_that_stays_keeps_its_token(copy: Copy) -> None:

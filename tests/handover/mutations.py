@@ -53,8 +53,8 @@ LISTED = (
         (
             Edit(
                 PLANNING,
-                "previous.owner != grant.owner and previous.owner not in state.over:",
-                "previous.owner != grant.owner and previous.owner not in state.over and state.has_taken(tp, previous):",
+                "if previous is not None and moved and previous.owner not in state.over:",
+                "if previous is not None and moved and previous.owner not in state.over and state.has_taken(tp, previous):",
             ),
         ),
         seed=9,
@@ -200,7 +200,7 @@ LISTED = (
         (
             Edit(
                 PLANNING,
-                "suspects = [] if state.plan else [w for w in state.beats if w not in state.over]",
+                "suspects = [w for w in state.beats if w not in state.over] if behind else []",
                 "suspects: list[Incarnation] = []",
             ),
         ),
@@ -214,7 +214,7 @@ LISTED = (
         (
             Edit(
                 PLANNING,
-                "number = state.plan.epoch.number + 1 if state.plan else 1",
+                "number = max(state.plan.epoch.number if state.plan else 0, state.heard_epoch, intended.epochs_before) + 1",
                 "number = max(1, state.plan.epoch.number) if state.plan else 1",
             ),
         ),
@@ -238,7 +238,7 @@ LISTED = (
     ),
     Mutation(
         "what is fetched counts as processed",
-        (Edit("worker.intake", "run.processed = (message.offset() or 0) + 1", "run.processed = run.position"),),
+        (Edit("worker.intake", "                run.processed = offset\n", "                run.processed = run.position\n"),),
         directed=directed.only_what_was_handed_out_is_processed,
     ),
 )
@@ -265,6 +265,30 @@ OWN = (
         "a lost release is not sent again",
         (Edit(WORKER, "again = {tp} if state.answered.get(tp) == epoch else set()", "again: set[Tp] = set()"),),
         seed=11,
+    ),
+    Mutation(
+        "tokens begin again with a control topic made anew",
+        (Edit(PLANNING, "state.heard_epoch, intended.epochs_before) + 1", "0) + 1"),),
+        directed=directed.tokens_go_on,
+    ),
+    Mutation(
+        "a topic that is not seen for one plan loses its waits",
+        (
+            Edit(
+                PLANNING, "for tp in sorted({*intended.partitions, *grants, *carried, *before}):", "for tp in sorted({*grants}):"
+            ),
+        ),
+        directed=directed.an_unseen_topic_keeps_its_waits,
+    ),
+    Mutation(
+        "a release that is waited for is deleted",
+        (Edit(STATE, "needed = {(tp, w.worker) for tp, waits in self.plan.waits.items() for w in waits}", "needed = set()"),),
+        directed=directed.a_plan_keeps_the_releases_that_it_waits_for,
+    ),
+    Mutation(
+        "what is lost while the brokers are away counts as poison",
+        (Edit(STATE, "        if beat is not None and beat.offset < self._silent_before:\n            return False\n", ""),),
+        directed=directed.an_outage_is_no_loss,
     ),
     Mutation(
         "one that is leaving takes partitions",
@@ -346,7 +370,7 @@ OWN = (
     Mutation(
         "a plan that is not committed is read",
         (Edit("tests.handover.simulation.broker", "return min(self.open.values(), default=self.end)", "return self.end"),),
-        seed=91,
+        seed=567,
     ),
     Mutation(
         "a commit of what is fetched",
@@ -371,4 +395,68 @@ OWN = (
         seed=9,
     ),
 )
-ALL = (*LISTED, *OWN)
+EXACTLY_ONCE = (
+    Mutation(
+        "who commits in transactions is said to be over before it is fenced",
+        (
+            Edit(STATE, "unfenced = frozenset(self.to_fence())", "unfenced = frozenset[Incarnation]()"),
+            Edit(_CONTROLLER, "        yield from self._fence()\n", ""),
+        ),
+        directed=directed.nobody_is_over_before_it_is_fenced,
+        seed=51,
+    ),
+    Mutation(
+        "a committed offset is read before its last owner is over",
+        (Edit(WORKER, "        and _free(state, tp)\n    )\n    if not asked:", "    )\n    if not asked:"),),
+        seed=96,
+    ),
+    Mutation(
+        "who is to be fenced is forgotten with its heartbeats",
+        (Edit(STATE, " or (self.plan is not None and worker in self.plan.exactly_once)", ""),),
+        directed=directed.the_plan_remembers_whom_to_fence,
+    ),
+    Mutation(
+        "a zombie takes its transactional id again",
+        (
+            Edit(
+                _APPLICATION,
+                "lambda: world.write(uuid, epoch, transaction)",
+                "lambda: world.write(uuid, world.transactions.init(uuid), transaction)",
+            ),
+            Edit(
+                _APPLICATION,
+                "lambda: world.complete(uuid, epoch, number)",
+                "lambda: world.complete(uuid, world.transactions.epochs[uuid], number)",
+            ),
+        ),
+        seed=51,
+    ),
+    Mutation(
+        "offsets are committed outside of the transaction",
+        (
+            Edit(_APPLICATION, "Open(number, outputs, tuple((r.tp, o) for r, o in wanted.items()))", "Open(number, outputs, ())"),
+            Edit(
+                _APPLICATION,
+                '        if not done:\n            world.reached("a zombie\'s commit refused")',
+                "        offsets = [(r.tp, o) for r, o in wanted.items()]\n"
+                "        if done:\n"
+                '            yield self.send("commit", lambda: world.commit(offsets), to="offsets", timeout_s=_CALL_S)\n'
+                "        else:\n"
+                '            world.reached("a zombie\'s commit refused")',
+            ),
+        ),
+        seed=235,
+    ),
+    Mutation(
+        "what was aborted counts as processed",
+        (
+            Edit(
+                _APPLICATION,
+                "            if outcome is Outcome.COMMITTED:\n                run.processed",
+                "            if True:\n                run.processed",
+            ),
+        ),
+        seed=2,
+    ),
+)
+ALL = (*LISTED, *OWN, *EXACTLY_ONCE)

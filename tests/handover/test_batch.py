@@ -89,3 +89,13 @@ def test_an_application_that_takes_the_whole_batch_first_may_be_at_any_record_of
     batch = _batch(_run(0), _run(1))
     assert len(list(batch)) == 2
     assert batch.in_work() == {Tp("id", 0), Tp("id", 1)}
+
+
+def test_an_application_that_works_on_several_records_names_those_that_failed() -> None:
+    one, two, three = _run(0), _run(1), _run(2)
+    batch = _batch(one, two, three, one)
+    assert len(list(batch)) == 4
+    batch.failed_in("t", 0)
+    assert batch.in_work() == {one.tp}
+    batch.failed_in("t", 2)
+    assert batch.in_work() == {one.tp, three.tp}

@@ -55,6 +55,7 @@ PLANS = st.builds(
     parked=st.dictionaries(TPS, INTS, max_size=3),
     recommit_s=st.none() | FLOATS,
     resets=st.dictionaries(TPS, st.builds(Reset, offset=INTS, start=INTS, epoch=INTS), max_size=3),
+    exactly_once=st.frozensets(INCARNATIONS, max_size=3),
 )
 HEARTBEATS = st.builds(
     Heartbeat,
@@ -75,6 +76,7 @@ HEARTBEATS = st.builds(
     busy_s=FLOATS,
     latency_buckets=st.lists(INTS, max_size=len(LATENCY_BOUNDS_S) + 1).map(tuple),
     last_progress=FLOATS,
+    exactly_once=st.booleans(),
 )
 RECORDS: st.SearchStrategy[Record] = st.one_of(
     PLANS,
@@ -113,7 +115,7 @@ def test_two_keys_are_equal_only_if_their_bytes_are(a: Record, b: Record) -> Non
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=5),
     lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=5), x, max_size=4),
     max_leaves=12,
 )
@@ -187,3 +189,32 @@ def test_an_id_is_spelled_as_kafka_prints_it_whoever_read_it() -> None:
     plain, printed = base64.b64encode(raw.bytes).decode(), base64.urlsafe_b64encode(raw.bytes).decode().rstrip("=")
     assert plain.rstrip("=") != printed
     assert kafka_id(plain) == kafka_id(printed) == printed == topic_id(raw)
+
+
+def test_an_integer_too_large_for_a_float_is_ignored_with_a_reason() -> None:
+    """It is JSON, and one such record must not stop everybody who reads the log."""
+    record = Tick(group="g", incarnation="i", stamp=1.0, boot_id="b", acked=None)
+    key, value = encode(record)
+    said = decode(key, value.replace(b"1.0", b"1" + b"0" * 400))
+    assert said.record is None
+    assert said.ignored
+
+
+def test_a_first_plan_of_a_large_group_says_once_whom_everything_waits_for() -> None:
+    """200 workers, 2,000 partitions: far below the megabyte that a client sends."""
+    workers = [Incarnation(f"w-{n}", f"{n:032x}") for n in range(200)]
+    tps = [Tp("t" * 22, n) for n in range(2000)]
+    waits = tuple(Wait(worker=w, epoch=1) for w in workers)
+    plan = Plan(
+        group="g", epoch=Epoch("c", 1), topics={"t" * 22: "orders"},
+        grants={tp: Grant(owner=workers[n % 200], epoch=1) for n, tp in enumerate(tps)}, waits=dict.fromkeys(tps, waits),
+        starts={}, leases_s=dict.fromkeys(workers, 45.0), requested=(), summary="", at=0.0,
+    )  # fmt: skip
+    key, value = encode(plan)
+    assert decode(key, value).record == plan
+    assert len(value) < 60_000
+
+
+@given(st.text(max_size=20), st.integers(8, 200))
+def test_a_group_stays_where_it_is_when_partitions_are_added(group: str, partitions: int) -> None:
+    assert partition_for(group, partitions) == partition_for(group, 8) < 8

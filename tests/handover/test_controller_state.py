@@ -1,6 +1,7 @@
 """What the two logs say about a group, and the next plan: rules 2, 4, 8, 11 and 12, each with what a wrong reading would do."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,7 @@ class Log:
         stamp: float = 0.0,
         acked: int | None = None,
         group: str = G,
+        exactly_once: bool = False,
     ) -> None:
         record = Heartbeat(
             group=group,
@@ -63,6 +65,7 @@ class Log:
             owned=dict(owned or {}),
             taken=taken,
             instance=instance,
+            exactly_once=exactly_once,
         )
         self.state.fold(record, offset=self.offset, at=self.at)
         self.offset += 1
@@ -537,3 +540,71 @@ def test_releases_of_who_died_with_the_heartbeat_log_are_deleted_once_silence_is
     log.tick(SPAN, 1)
     assert ("released", G, TOPIC, 0, "a", "a-uuid") in log.state.forgettable(10)
     assert {key[3] for key in log.state.forgettable(10) if key[0] != "released"} == {"a-uuid"}  # and nobody else's
+
+
+def test_a_release_goes_with_the_plan_after_the_one_that_does_not_wait_for_it_any_more() -> None:
+    log = alive(A, B, C)
+    log.plan({P0: A, P1: A})
+    number = log.plan({P0: B, P1: A}).epoch.number
+    log.released(P0, A, number)
+    assert log.state.spent() == (), "the partition has not arrived"
+    log.beat(B, {P0: number})
+    assert log.state.spent() == (), "the latest plan waits for it"
+    log.plan({P0: B, P1: C})
+    assert log.state.spent() == (("released", G, TOPIC, 0, "a", "a-uuid"),)
+    log.state.forget(log.state.spent()[0])
+    assert log.state.spent() == ()
+
+
+def test_an_owners_own_release_stays() -> None:
+    """Who is told to end releases what it owns: whether it lost it is looked at when its end is seen."""
+    log = alive(A, B)
+    number = log.plan({P0: A}).epoch.number
+    log.beat(A, {P0: number})
+    log.released(P0, A, number)
+    assert log.state.spent() == ()
+    log.expired(A)
+    assert log.state.lost() == {}
+
+
+def test_without_a_plan_no_release_is_spent() -> None:
+    log = Log()
+    log.released(P0, A, 1)
+    assert log.state.spent() == ()
+
+
+# --- what a plan must not forget -------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_seen_for_one_plan_loses_nobodys_wait() -> None:
+    """One answer of a broker misses it: the old owner may still be at its batch when the topic is seen again."""
+    log = alive(A, B)
+    log.plan({P0: A})
+    unseen = next_plan(log.state, intended({}, topics={}, partitions=()))
+    log.say(unseen)
+    assert (unseen.grants, unseen.waits) == ({}, {P0: (Wait(worker=A, epoch=unseen.epoch.number),)})
+    again = log.plan({P0: B})
+    assert again.grants[P0].owner == B
+    assert [w.worker for w in again.waits[P0]] == [A]
+    log.released(P0, A, unseen.epoch.number)
+    assert log.state.unreleased(P0) == ()
+
+
+def test_tokens_go_on_when_the_control_topic_is_made_anew() -> None:
+    """A heartbeat, or what stands beside a committed offset, still names the epochs of the old one."""
+    log = Log()
+    log.beat(A, {P0: 41}, epoch=44)
+    assert log.plan({P0: A}).epoch.number == 45
+    fresh = Log()
+    fresh.beat(A)
+    assert next_plan(fresh.state, replace(intended({P0: A}), epochs_before=5000)).epoch.number == 5001
+
+
+def test_a_log_that_has_lost_its_end_is_as_good_as_none() -> None:
+    """Workers have read plan 9, which is no more: its number is not used again, and whoever it told something is waited for."""
+    log = alive(A, B)
+    log.plan({P0: A})
+    log.beat(B, {P0: 9}, epoch=9)
+    plan = next_plan(log.state, intended({P0: A}))
+    assert plan.epoch.number == 10
+    assert [w.worker for w in plan.waits[P0]] == [B]

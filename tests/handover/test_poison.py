@@ -130,6 +130,41 @@ def test_who_lapses_has_lost_what_it_held_although_it_says_that_it_has_left() ->
     assert set(log.state.lost()) == {P0}
 
 
+@pytest.mark.parametrize("told", ["expired", "left"])
+def test_who_was_heard_last_before_nobody_was_has_lost_nothing(told: str) -> None:
+    """The brokers were away: they took no commit either, time and again, and everybody's lease ended."""
+    log = alive(E)
+    for worker in (A, B, C, D):
+        log.beat(worker)
+        log.plan({P0: worker})
+        log.beat(worker, {P0: plan_of(log).epoch.number})
+        log.at += LEASE
+        log.tick(0.0, None)
+        log.expired(worker) if told == "expired" else log.say(Left(group=G, worker=worker, control_id=CONTROL))
+        assert publish(log, {}) == frozenset()
+    assert plan_of(log).losses == {}
+
+
+def test_who_falls_silent_while_others_are_heard_has_lost_what_it_held() -> None:
+    log = alive(A, E)
+    log.plan({P0: A})
+    for _ in range(8):
+        log.at += LEASE / 4
+        log.beat(E)
+    log.expired(A)
+    assert set(log.state.lost()) == {P0}
+
+
+def test_an_error_of_the_application_is_a_loss_although_the_brokers_were_away_then() -> None:
+    log = alive(A)
+    log.plan({P0: A})
+    log.at += LEASE
+    log.tick(0.0, None)
+    log.say(Released(group=G, tp=P0, worker=A, control_id=CONTROL, epoch=plan_of(log).epoch.number, offset=5, failed=True))
+    log.say(Left(group=G, worker=A, control_id=CONTROL))
+    assert set(log.state.lost()) == {P0}
+
+
 def test_who_expires_while_another_still_holds_the_partition_has_not_lost_it() -> None:
     log = alive(A, B, E)
     log.plan({P0: A})

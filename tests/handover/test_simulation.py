@@ -3,7 +3,7 @@
 import pytest
 
 from tests.handover.simulation.schedule import Fault, Kind, Schedule, calm, draw
-from tests.handover.simulation.tally import DEMANDED, LEAST_SHARE, Tally
+from tests.handover.simulation.tally import DEMANDED, FENCED, LEAST_FENCED, LEAST_SHARE, Tally
 from tests.handover.simulation.world import World
 
 _CHUNK = 50
@@ -21,6 +21,7 @@ def test_each_hazard_is_reached_by_a_tenth_of_the_schedules() -> None:
     tally = _all if _all.histories else Tally().run(range(300))
     print(tally.report())
     assert {hazard: tally.share(hazard) for hazard in DEMANDED if tally.share(hazard) < LEAST_SHARE} == {}
+    assert {hazard: tally.share(hazard) for hazard in FENCED if tally.share(hazard) < LEAST_FENCED} == {}
 
 
 def test_nothing_stays_of_who_died_when_the_heartbeat_log_was_made_anew() -> None:

@@ -7,23 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.handover.records import (
-    RECOMMIT_S,
-    Epoch,
-    Expired,
-    Grant,
-    Heartbeat,
-    Incarnation,
-    Left,
-    Phase,
-    Plan,
-    Released,
-    Reset,
-    Tp,
-    Wait,
-    recommit_s,
-)
-from autoscaler.handover.worker_state import (
+from autoscaler.handover.messages import (
     Drained,
     Effect,
     Elapsed,
@@ -45,9 +29,24 @@ from autoscaler.handover.worker_state import (
     Start,
     StopFetching,
     Taking,
-    WorkerState,
-    step,
 )
+from autoscaler.handover.records import (
+    RECOMMIT_S,
+    Epoch,
+    Expired,
+    Grant,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Phase,
+    Plan,
+    Released,
+    Reset,
+    Tp,
+    Wait,
+    recommit_s,
+)
+from autoscaler.handover.worker_state import NOWHERE, WorkerState, step
 
 G, C, T, L = "g", "control-id", "topic-id", 10.0
 A, B, X = (Incarnation(n, f"{n}-uuid") for n in "abx")
@@ -266,6 +265,30 @@ def test_without_a_start_or_an_answer_it_asks_again_later(answer: Event) -> None
     assert w.feed(answer) == []
     assert w.feed(Elapsed(), 0.5) == []
     assert w.feed(Elapsed(), 1.5) == [ReadOffsets(asked=((P0, 1),))]
+
+
+def test_where_neither_an_offset_nor_a_start_is_known_the_controller_learns_it_and_says_where_to_begin() -> None:
+    """An operator has deleted the group's offsets, or a late commit on a topic that is no more hides them."""
+    w = Driven().joined()
+    w.read(plan(1, {P0: (A, 1)}))
+    w.feed(OffsetsRead(offsets=((P0, 1, None),)))
+    assert w.state.astray == {P0: NOWHERE}
+    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=1), 0.1)
+    w.feed(Elapsed(), 0.2)
+    assert w.beats[-1].astray == ((P0, NOWHERE),)
+    told = replace(plan(2, {P0: (A, 1)}), resets={P0: Reset(offset=NOWHERE, start=7, epoch=2)})
+    assert w.read(told) == [ReadOffsets(asked=((P0, 1),))]
+    taking = Taking(tp=P0, epoch=1, offset=7, unclaimed=True)
+    assert w.feed(OffsetsRead(offsets=((P0, 1, None),))) == [Start(takings=(taking,))]
+    assert w.state.astray == {}
+
+
+def test_a_partition_that_goes_elsewhere_is_no_longer_said_to_stand_still() -> None:
+    w = Driven().joined()
+    w.read(plan(1, {P0: (A, 1)}))
+    w.feed(OffsetsRead(offsets=((P0, 1, None),)))
+    w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))
+    assert w.state.astray == {}
 
 
 def test_a_take_is_told_at_once_and_in_several_heartbeats() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Ask = Callable[[str], list[dict[str, Any]]]
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 T0 = cases.T0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from autoscaler.adapters.delta_audit import SparkTables
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 DAY_S = 86_400.0
 

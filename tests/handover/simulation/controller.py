@@ -197,10 +197,25 @@ class Controller(Process):
         plan = self._plan()
         if plan is None:
             return
-        if (yield from self._commit([encode(plan)])):
+        spent = [(encode_key(key), None) for key in self.state.spent()]
+        if spent:
+            self.world.reached("releases deleted that nobody waits for")
+        if (yield from self._commit([*spent, encode(plan)])):
             self.world.published(self, plan)
 
+    def _fence(self) -> Thread:
+        """Take the transactional ids of those who are over; who is not fenced is not said to be over."""
+        for worker in self.state.to_fence():
+            uuid = worker.uuid
+            done = yield self.send("fence", lambda u=uuid: self.world.fence(u), to="offsets", timeout_s=_CALL_S)  # type: ignore[misc]
+            if done is None:
+                self.world.reached("a fence without an answer")
+            else:
+                self.world.note(self, f"has fenced {uuid}")
+                self.state.fenced(worker)
+
     def _expire(self) -> Steps:
+        yield from self._fence()
         over = self.state.to_expire()
         records: list[Pair] = [
             encode(Expired(group=GROUP, worker=worker, control_id=self.place[0], evidence=evidence))

@@ -82,6 +82,7 @@ class Schedule:
         park_after: Owners in a row that a partition may be lost by (rule 9); operators release it when faults have ended.
         spelled: Heartbeats are bytes in the log, too (plans and the like always are).
         steady: No noise: every small delay takes as long.
+        exactly_once: Workers commit in transactions, outputs and offsets together.
         tidy: At the end, look at what is left in the control log.
         faults: In no order.
     """
@@ -96,11 +97,13 @@ class Schedule:
     spelled: bool = False
     tidy: bool = False
     steady: bool = False
+    exactly_once: bool = False
     faults: tuple[Fault, ...] = ()
 
 
 SENT = {"heartbeat": 40, "release": 6, "commit": 40, "offsets": 8, "tick": 30, "begin": 12, "end": 12, "init": 2, "left": 3}
 DONE = {"plan read": 20, "stop": 4, "drained": 4, "released": 6, "free": 10, "started": 8, "lapse": 3, "batch": 60, "joined": 6}
+WRITTEN = {"transaction": 20, "written": 20, "fence": 3}  # of exactly-once histories
 LED = {"opened": 3, "decided": 12, "begun": 12, "ended": 12}  # by a controller
 
 
@@ -108,6 +111,10 @@ def draw(seed: int) -> Schedule:
     """Return the history of a seed. Which kinds of fault occur at all is drawn first, so that histories differ in character."""
     rng = random.Random(seed)
     faults = [*_moves(rng), *(f for make, share in _MAKERS if rng.random() < share for f in make(rng))]
+    apart = random.Random(f"exactly once {seed}")  # of its own, so that histories without it stay as they were
+    exactly_once = apart.random() < _EXACTLY_ONCE
+    if exactly_once:
+        faults += _transactions(apart)
     return Schedule(
         seed=seed,
         drift=rng.choice((0.0, 0.02, 0.11)),
@@ -118,6 +125,7 @@ def draw(seed: int) -> Schedule:
         park_after=rng.choice((None, None, 1, 2)),
         spelled=rng.random() < 0.1,
         tidy=rng.random() < 0.1,
+        exactly_once=exactly_once,
         faults=tuple(faults),
     )
 
@@ -249,6 +257,24 @@ def _anew(rng: random.Random) -> Iterator[Fault]:
     yield Fault(kind=kind, at=_time(rng, 7.0))
 
 
+def _transactions(rng: random.Random) -> Iterator[Fault]:
+    """Stop or end an owner behind its last check, or between its outputs and its commit; let a fence go astray."""
+    if rng.random() < 0.6:  # for as long as it takes until others have gone on with what it holds
+        for_s = round(rng.uniform(1.6, 2.5) * LEASE_S, 3)
+        yield Fault(kind=Kind.PAUSE, on="transaction", nth=rng.randrange(12), for_s=for_s)
+    for _ in range(rng.randint(0, 2)):
+        site, often = rng.choice(list(WRITTEN.items()))
+        if site == "fence":
+            yield Fault(
+                kind=rng.choice((Kind.LOSE, Kind.LOSE_ACK, Kind.LATE)), on=site, nth=rng.randrange(often), for_s=_for(rng, 1.0)
+            )
+        else:
+            kind = rng.choice((Kind.PAUSE, Kind.PAUSE, Kind.PAUSE, Kind.CUT, Kind.CRASH))
+            for_s = round(rng.uniform(0.5, 2.5) * LEASE_S, 3)
+            yield Fault(kind=kind, on=site, nth=rng.randrange(often), for_s=for_s)
+
+
+_EXACTLY_ONCE = 0.4  # share of the histories
 _MAKERS = (
     (_processes, 0.4),
     (_steps, 0.4),

@@ -11,6 +11,8 @@ from tests.handover.simulation.world import World
 
 DEMANDED = ("expiry", "concurrent controllers", "re-move before release", "zombie resume")
 LEAST_SHARE = 0.10
+FENCED = ("a zombie's transaction refused", "a zombie's commit refused")  # of the histories that are exactly once
+LEAST_FENCED = 0.02
 
 
 @dataclass(slots=True)

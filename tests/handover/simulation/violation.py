@@ -9,6 +9,8 @@ class Promise(StrEnum):
     ONE_OWNER = "two active owners"
     NOTHING_LOST = "a record is lost"
     TOKENS_GROW = "a fencing token goes back"
+    ONCE = "an output is seen twice"
+    OFFSETS_GROW = "a committed offset goes back"
     RELEASED_IS_RELEASED = "released and still in hand"
     FENCED_IS_FENCED = "a controller acts on a plan that is not in the log"
     EPOCHS_DIFFER = "two plans of one number"

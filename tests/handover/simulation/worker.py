@@ -4,16 +4,19 @@ Three threads as there: one looks at the clock and reads the control log, one st
 ``Loop`` is one incarnation; a lapsed one is replaced in the same process when the application has returned.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
+from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import Key, encode
 from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Left, Plan, Released, Tp
 from tests.handover.simulation.runtime import Answer, Process, Thread
 from tests.handover.simulation.schedule import LEASE_S
+from tests.handover.simulation.transactions import Copied, Open
 from tests.handover.simulation.violation import Promise, Violation
 
 if TYPE_CHECKING:
@@ -21,10 +24,21 @@ if TYPE_CHECKING:
 
 GROUP = "g"
 MAX_BATCH_S = 2.0
+_BUSY_S = 0.02
 _COMMIT_EVERY_S = 0.5
 _CALL_S = 1.0
 
+Commits = Generator["float | Answer", object, bool]
+Transacted = Generator["float | Answer", object, "Outcome"]
 LogEntry = Plan | Expired | Released | Left | Key
+
+
+class Outcome(Enum):
+    """What became of a transaction, as ``transactions.Outcome``."""
+
+    COMMITTED = auto()
+    ABORTED = auto()
+    OVER = auto()
 
 
 @dataclass(slots=True, eq=False)
@@ -52,9 +66,12 @@ class Loop:
     runs: dict[Tp, Run] = field(default_factory=dict)  # taken and not released
     pending: list[Run] = field(default_factory=list)  # of those, not fetched yet
     fetched: list[Run] = field(default_factory=list)
-    work: list[machine.Effect] = field(default_factory=list)
+    work: list[messages.Effect] = field(default_factory=list)
     idle: Answer = field(default_factory=Answer)
     closed: bool = False
+    epoch: int = 0  # of its transactional id
+    transactions: int = 0
+    transacting: bool = False
     awake: Answer = field(default_factory=Answer)
 
 
@@ -83,8 +100,9 @@ class Worker(Process):
             boot_id=self.name,
             instance=self.instance,
             max_batch_s=MAX_BATCH_S,
+            exactly_once=world.schedule.exactly_once,
         )
-        loop = Loop(me, control_id, state)
+        loop = Loop(me, control_id, state, epoch=world.transactions.init(me.uuid))
         world.note(self, f"joins as {me.uuid}")
         self.spawn(self._turns(loop), world.random() * 0.2)
         self.spawn(self._work(loop))
@@ -105,12 +123,12 @@ class Worker(Process):
         ready = False
         while not (loop.closed or loop.state.left):
             if world.random() < 0.9:
-                self.step(loop, machine.Elapsed(busy_since=self.busy_since))
+                self.step(loop, messages.Elapsed(busy_since=self.busy_since))
             if world.random() < 0.9:
                 self._read_log(loop)
                 if not ready and loop.read >= world.control.stable:
                     ready = True
-                    self.step(loop, machine.Ready())
+                    self.step(loop, messages.Ready())
             yield 0.2 + 0.6 * world.random()
 
     def _read_log(self, loop: Loop) -> None:
@@ -119,7 +137,7 @@ class Worker(Process):
             return
         if log.topic_id != loop.control_id:
             if self.world.random() < 0.3:
-                self.step(loop, machine.LogReplaced())
+                self.step(loop, messages.LogReplaced())
             return
         if loop.read >= log.stable:
             return
@@ -135,24 +153,24 @@ class Worker(Process):
                 taken.append(said.record)
         if taken:
             self.reach("plan read")
-            self.step(loop, machine.LogRead(records=tuple(taken)))
+            self.step(loop, messages.LogRead(records=tuple(taken)))
 
     # --- the machine ---
 
-    def step(self, loop: Loop, event: machine.Event) -> None:
+    def step(self, loop: Loop, event: messages.Event) -> None:
         """Let the machine take an event, and do what it says, in order; announced, so that it may end in between."""
         loop.state, effects = machine.step(loop.state, event, self.clock())
         for effect in effects:
             self._perform(loop, effect)
 
-    def _perform(self, loop: Loop, effect: machine.Effect) -> None:
+    def _perform(self, loop: Loop, effect: messages.Effect) -> None:
         match effect:
-            case machine.SendHeartbeat(heartbeat=heartbeat):
+            case messages.SendHeartbeat(heartbeat=heartbeat):
                 self._send_heartbeat(loop, heartbeat)
-            case machine.SendReleased(released=released):
+            case messages.SendReleased(released=released):
                 self.reach("released")
                 self._send_released(loop, released)
-            case machine.SendLeft(left=left):
+            case messages.SendLeft(left=left):
                 self._send_control("left", left)
             case _:
                 loop.work.append(effect)
@@ -170,9 +188,9 @@ class Worker(Process):
 
         def done(offset: object) -> None:
             if isinstance(offset, int):
-                self.step(loop, machine.HeartbeatAcked(stamp=heartbeat.stamp, offset=offset))
+                self.step(loop, messages.HeartbeatAcked(stamp=heartbeat.stamp, offset=offset))
             else:
-                self.step(loop, machine.HeartbeatFailed(stamp=heartbeat.stamp))
+                self.step(loop, messages.HeartbeatFailed(stamp=heartbeat.stamp))
 
         self.send("heartbeat", land, to="heartbeats", timeout_s=LEASE_S, ordered=True).then(done)
 
@@ -184,7 +202,7 @@ class Worker(Process):
 
         def done(offset: object) -> None:
             if offset is None:
-                self.step(loop, machine.ReleaseLost(tp=released.tp, epoch=released.epoch))
+                self.step(loop, messages.ReleaseLost(tp=released.tp, epoch=released.epoch))
 
         self._send_control("release", released).then(done)
 
@@ -214,21 +232,21 @@ class Worker(Process):
                 commit_at = self.clock() + _COMMIT_EVERY_S
                 yield from self._commit(loop, list(loop.runs.values()), [])
 
-    def _do(self, loop: Loop, work: machine.Effect) -> tuple[tuple[Tp, int], ...]:
+    def _do(self, loop: Loop, work: messages.Effect) -> tuple[tuple[Tp, int], ...]:
         match work:
-            case machine.StopFetching(tps=tps):
+            case messages.StopFetching(tps=tps):
                 self.reach("stop")
                 for tp in tps:
                     if tp in loop.runs:
                         loop.runs[tp].stopping = True
-            case machine.ReadOffsets(asked=asked):
+            case messages.ReadOffsets(asked=asked):
                 self.reach("free")
                 return asked
-            case machine.Start(takings=takings):
+            case messages.Start(takings=takings):
                 self.reach("started")
                 for taking in takings:
                     self._start(loop, taking)
-            case machine.Lapse(why=why):
+            case messages.Lapse(why=why):
                 self.world.note(self, f"lapses: {why}")
                 self.world.reached("lapse")
                 for run in loop.runs.values():
@@ -240,7 +258,7 @@ class Worker(Process):
                 raise AssertionError(work)
         return ()
 
-    def _start(self, loop: Loop, taking: machine.Taking) -> None:
+    def _start(self, loop: Loop, taking: messages.Taking) -> None:
         world = self.world
         world.note(self, f"takes p{taking.tp.partition} at {taking.offset} under {taking.epoch}")
         committed = -1 if taking.unclaimed else taking.offset
@@ -262,7 +280,7 @@ class Worker(Process):
         for run in done:
             del loop.runs[run.tp]
         self.reach("drained")
-        self.step(loop, machine.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+        self.step(loop, messages.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
 
     def _report_astray(self, loop: Loop) -> Thread:
         """Stop what is out of range, and say so, after everything processed is committed."""
@@ -274,11 +292,15 @@ class Worker(Process):
                 del loop.runs[run.tp]
                 self.world.note(self, f"finds p{run.tp.partition} out of range at {run.processed}")
                 self.world.reached("out of range")
-                self.step(loop, machine.OutOfRange(tp=run.tp, offset=run.processed))
+                self.step(loop, messages.OutOfRange(tp=run.tp, offset=run.processed))
 
     def _commit(self, loop: Loop, runs: list[Run], done: list[Run]) -> Thread:
         """Commit what is processed; ``done`` gets the runs of which everything processed is committed."""
         world = self.world
+        if world.schedule.exactly_once:
+            yield from self._transact(loop, (), lambda: {r: r.processed for r in runs if r.processed > r.committed})
+            done += [r for r in runs if r.processed <= r.committed]
+            return
         wanted = {r: r.processed for r in runs if r.processed > r.committed}
         done += [r for r in runs if r not in wanted]
         if not wanted:
@@ -297,9 +319,9 @@ class Worker(Process):
         world = self.world
         found = yield self.send("offsets", lambda: world.committed(asked), to="offsets", timeout_s=_CALL_S)
         if isinstance(found, tuple):
-            self.step(loop, machine.OffsetsRead(offsets=found))
+            self.step(loop, messages.OffsetsRead(offsets=found))
         else:
-            self.step(loop, machine.OffsetsUnread(asked=tuple(asked)))
+            self.step(loop, messages.OffsetsUnread(asked=tuple(asked)))
 
     def _fetch_pending(self, loop: Loop) -> Thread:
         """Fetch what was taken; a first owner's start is committed before its first batch."""
@@ -312,13 +334,72 @@ class Worker(Process):
             loop.fetched += [r for r in runs if not r.stopping]
             loop.pending = []
 
+    # --- transactions ---
+
+    def _transact(self, loop: Loop, outputs: tuple[Copied, ...], look: Callable[[], dict[Run, int]]) -> Transacted:
+        """Write outputs and offsets in one transaction, one after the other; what is to be committed is looked up then."""
+        while loop.transacting:
+            yield _BUSY_S
+        wanted = look()
+        if not wanted:
+            return Outcome.COMMITTED
+        loop.transacting = True
+        outcome = (yield from self._complete(loop, outputs, wanted)) if self.valid(loop) else Outcome.OVER
+        loop.transacting = False
+        if outcome is Outcome.COMMITTED:
+            for run, offset in wanted.items():
+                run.committed = offset
+        elif outcome is Outcome.OVER:
+            self.step(loop, messages.TransactionsOver(why="its transactions are over"))
+        return outcome
+
+    def _complete(self, loop: Loop, outputs: tuple[Copied, ...], wanted: dict[Run, int]) -> Transacted:
+        world, uuid, epoch = self.world, loop.me.uuid, loop.epoch
+        loop.transactions += 1
+        number = loop.transactions
+        transaction = Open(number, outputs, tuple((r.tp, o) for r, o in wanted.items()))
+        self.reach("transaction")
+        written = yield self.send("commit", lambda: world.write(uuid, epoch, transaction), to="offsets", timeout_s=_CALL_S)
+        if written is None:
+            return (yield from self._abort(loop, number))
+        if not written:
+            world.reached("a zombie's transaction refused")
+            return Outcome.OVER
+        self.reach("written")
+        while True:
+            done = yield self.send("commit", lambda: world.complete(uuid, epoch, number), to="offsets", timeout_s=_CALL_S)
+            if done is not None or not self.valid(loop):
+                break
+            world.reached("a transaction's end asked for again")
+        if not done:
+            world.reached("a zombie's commit refused")
+        return Outcome.COMMITTED if done else Outcome.OVER
+
+    def _abort(self, loop: Loop, number: int) -> Transacted:
+        """Give up what may have been written, so that the records can be handed out again."""
+        world, uuid, epoch = self.world, loop.me.uuid, loop.epoch
+        while self.valid(loop):
+            done = yield self.send("commit", lambda: world.abort(uuid, epoch, number), to="offsets", timeout_s=_CALL_S)
+            if done is not None:
+                world.reached("aborted and handed out again")
+                return Outcome.ABORTED if done else Outcome.OVER
+        return Outcome.OVER
+
+    def _fence_own(self, loop: Loop) -> Commits:
+        """Take the lapsed incarnation's own id before saying that it has left; nothing is said if that fails."""
+        if not self.world.schedule.exactly_once:
+            return True
+        uuid = loop.me.uuid
+        fenced = yield self.send("fence", lambda: self.world.fence(uuid), to="offsets", timeout_s=_CALL_S)
+        return fenced is not None
+
     # --- the application ---
 
     def _application(self) -> Thread:
         world = self.world
         while True:
             loop = self.loop
-            self._finish(loop)
+            yield from self._finish(loop)
             if self.stopping:
                 yield from self._close(loop)
                 return
@@ -347,8 +428,29 @@ class Worker(Process):
         self.world.delivered(self, run, run.handed_to, to)
         run.handed_to = run.position = to
 
-    def _finish(self, loop: Loop) -> None:
+    def _finish_once(self, loop: Loop) -> Thread:
+        """Hand out the rest, write what came of it, and count as processed only what is committed with it."""
+        for run in self.batch:
+            if not run.stopping:
+                self._hand(run, min(run.handed_to + 9, self.world.produced(run.tp)))
+        reached = {r: r.handed_to for r in self.batch}
+        copied = tuple((r.tp, r.processed, end) for r, end in reached.items())
+        outcome = yield from self._transact(loop, copied, lambda: reached)
+        self.batch, self.busy_since = [], None
+        for run, end in reached.items():
+            run.handed_to = -1
+            if outcome is Outcome.COMMITTED:
+                run.processed = end
+            else:
+                run.position = run.processed
+        if any(r.stopping for r in reached):
+            loop.awake.fill(None)
+
+    def _finish(self, loop: Loop) -> Thread:
         """Hand out the rest of the batch as far as that may be, and count as processed what was handed out."""
+        if self.world.schedule.exactly_once and self.batch and self.valid(loop):
+            yield from self._finish_once(loop)
+            return
         batch, self.batch, self.busy_since = self.batch, [], None
         woken = False
         for run in batch:
@@ -365,19 +467,21 @@ class Worker(Process):
 
     def _rejoin(self, loop: Loop) -> Thread:
         yield loop.idle
-        yield self._send_control("left", self._left(loop))
+        if (yield from self._fence_own(loop)):
+            yield self._send_control("left", self._left(loop))
         loop.closed = True
         self.world.reached("rejoin")
         self.loop = self._join()
 
     def _close(self, loop: Loop) -> Thread:
         if not loop.state.lapsed:
-            self.step(loop, machine.Leave())
+            self.step(loop, messages.Leave())
         while not (loop.state.left or loop.state.lapsed):
             yield 0.05
         if loop.state.lapsed:
             yield loop.idle
-            yield self._send_control("left", self._left(loop))
+            if (yield from self._fence_own(loop)):
+                yield self._send_control("left", self._left(loop))
         yield 0.1
         self.world.left(self)
 

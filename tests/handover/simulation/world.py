@@ -17,6 +17,7 @@ from tests.handover.simulation.controller import Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
 from tests.handover.simulation.schedule import FAULTS_END_S, LEASE_S, WORKERS, Fault, Kind, Schedule
 from tests.handover.simulation.strange import strange
+from tests.handover.simulation.transactions import Open, Transactions
 from tests.handover.simulation.violation import Promise, Violation
 from tests.handover.simulation.worker import GROUP, Run, Worker, live
 
@@ -44,6 +45,7 @@ class World(Agenda):
         self.heartbeats = HeartbeatLog(self.new_id("heartbeats"))
         self.coordinator = Coordinator()
         self.offsets = Offsets()
+        self.transactions = Transactions()
         self.topic_id = self.new_id("topic")
         self.wishes: dict[int, str] = {}
         self.away_until: dict[str, float] = {}
@@ -135,11 +137,57 @@ class World(Agenda):
             self.offsets.committed[tp.partition] = (offset, commit_metadata(tp.topic_id, 0, ""))
         return True
 
+    # --- the workers' transactions ---
+
+    def write(self, uuid: str, epoch: int, transaction: Open) -> bool:
+        """Take what a transaction is to bring; it is aborted and its producer fenced if that takes long."""
+        number = transaction.number
+        written = self.transactions.write(uuid, epoch, transaction)
+        if written:
+            self.later(LEASE_S, lambda: self._too_long(uuid, number))
+        return written
+
+    def _too_long(self, uuid: str, number: int) -> None:
+        found = self.transactions.open.get(uuid)
+        if found is not None and found.number == number:
+            self.reached("a transaction that took too long")
+            self.transactions.init(uuid)
+
+    def complete(self, uuid: str, epoch: int, number: int) -> bool:
+        """Commit: readers see the outputs, once each, and the offsets with them."""
+        found = self.transactions.take(uuid, epoch, number)
+        if not isinstance(found, Open):
+            return found
+        if twice := self.transactions.show(found.outputs):
+            raise Violation(Promise.ONCE, f"{twice[0]} by {uuid}")
+        for tp, first, end in found.outputs:
+            self.processed(tp, first, end)
+        for tp, offset in found.offsets:
+            if self.committed_or(tp, 0) > offset:
+                raise Violation(Promise.OFFSETS_GROW, f"{tp} from {self.committed_or(tp, 0)} to {offset} by {uuid}")
+        return self.commit(list(found.offsets))
+
+    def abort(self, uuid: str, epoch: int, number: int) -> bool:
+        if self.transactions.epochs.get(uuid) != epoch:
+            return False
+        self.transactions.abort(uuid, number)
+        return True
+
+    def fence(self, uuid: str) -> bool:
+        if uuid in self.transactions.open:
+            self.reached("a fence that aborts a transaction")
+        self.transactions.init(uuid)
+        return True
+
     def committed_or(self, tp: Tp, otherwise: int) -> int:
         found = self.offsets.read(tp.partition, tp.topic_id)
         return otherwise if found is None else found
 
-    def committed(self, asked: list[tuple[Tp, int]]) -> tuple[tuple[Tp, int, int | None], ...]:
+    def committed(self, asked: list[tuple[Tp, int]]) -> tuple[tuple[Tp, int, int | None], ...] | None:
+        """Return committed offsets; no answer as long as a transaction is open that would change one of them."""
+        if self.transactions.pending(tp for tp, _ in asked):
+            self.reached("an offset that is not known yet")
+            return None
         return tuple((tp, epoch, self.offsets.read(tp.partition, tp.topic_id)) for tp, epoch in asked)
 
     def taken(self, worker: Worker, run: Run) -> None:
@@ -149,7 +197,7 @@ class World(Agenda):
             raise Violation(Promise.NOTHING_LOST, f"{run.tp} begins at {run.position}, processed up to {self._done[run.tp]}")
         token = (worker.loop.control_id, run.epoch)
         last = self._tokens.get(run.tp, token)
-        if worker.valid(worker.loop) and token[0] == last[0] == self.control.topic_id and token[1] < last[1]:
+        if worker.valid(worker.loop) and token[0] == self.control.topic_id and token[1] < last[1]:  # of whichever topic it was
             raise Violation(
                 Promise.TOKENS_GROW, f"{run.tp} was granted under {last[1]}, {worker.loop.me} takes it under {token[1]}"
             )
@@ -359,9 +407,16 @@ class World(Agenda):
                 raise Violation(Promise.PROGRESS, self._standing_still())
             self.run_until(self.t + LOOK_EVERY_S)
         self.settled_at = self.t
+        self._all_seen()
         if self.schedule.tidy:
             self._tidy_up()
         return self
+
+    def _all_seen(self) -> None:
+        """What is committed has an output, but for records that were deleted first."""
+        for tp in self.tps() if self.schedule.exactly_once else ():
+            if missing := set(range(self.log_start.get(tp, 0), self.committed_or(tp, 0))) - self.transactions.seen[tp]:
+                raise Violation(Promise.NOTHING_LOST, f"{tp} has no output of {sorted(missing)}")
 
     def _restart(self) -> None:
         """The platform starts a controller where there is none."""

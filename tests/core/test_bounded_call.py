@@ -1,0 +1,23 @@
+"""A call that never returns holds nobody up; one that returns or raises does so here."""
+
+import threading
+
+import pytest
+
+from autoscaler.bounded_call import bounded
+
+
+def test_a_call_that_does_not_return_is_left_behind() -> None:
+    gate = threading.Event()
+    with pytest.raises(TimeoutError, match="no answer within 0 s"):
+        bounded(gate.wait, 0.01)
+    gate.set()
+
+
+def test_what_a_bounded_call_raises_is_raised() -> None:
+    def fails() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011  (it says nothing)
+        bounded(fails, 10.0)
+    bounded(list, 10.0)

@@ -1,0 +1,42 @@
+"""What a worker takes apart of a log that it reads: the last record of each key, in the log's order, once it has read it all."""
+
+from confluent_kafka import KafkaError, Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.worker.control_log import Unread
+
+Log = list[tuple[bytes, bytes | None]]
+logs = st.lists(st.tuples(st.sampled_from([b"plan", b"released 1", b"released 2", b"left"]), st.binary(max_size=2) | st.none()))
+END = Message(topic="log", error=KafkaError(KafkaError._PARTITION_EOF))
+
+
+def records(log: Log) -> list[Message]:
+    return [Message(topic="log", key=key, value=value) for key, value in log]
+
+
+def taken(unread: Unread) -> list[tuple[bytes | None, bytes | None]]:
+    return [(m.key(), m.value()) for m in unread.take()]
+
+
+@given(logs, st.integers(0, 20))
+def test_of_each_key_the_last_record_stays_where_it_stands(log: Log, cut: int) -> None:
+    unread = Unread()
+    unread.add(records(log[:cut]))
+    assert taken(unread) == [], "nothing is taken apart before all of it is there"
+    unread.add([*records(log[cut:]), END])
+    found = taken(unread)
+    assert dict(found) == dict(log)
+    assert len(found) == len(dict(log))
+    rest = iter(log)
+    assert all(any(record == other for other in rest) for record in found)
+    assert not log or found[-1] == log[-1]
+    assert taken(unread) == []
+
+
+@given(logs)
+def test_what_comes_after_the_end_is_taken_at_once(log: Log) -> None:
+    unread = Unread()
+    unread.add([END])
+    unread.add(records(log))
+    assert dict(taken(unread)) == dict(log)

@@ -1,0 +1,55 @@
+"""What an application may say to its consumer, and what it is told when that makes no sense."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from autoscaler.errors import SettingsError
+from autoscaler.worker import ManagedConsumer
+
+KNOWN: dict[str, Any] = {"group": "g", "topics": ["orders"], "name": "w", "handle_sigterm": False}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topics": "orders"}, "topics: must be a list of names, not the text 'orders'"),
+        ({"exactly_once": "false"}, "exactly_once: must be True or False, not 'false'"),
+        ({"batch_size_bytes": 0.5}, "batch_size_bytes: must be 1 or more, not 0.5"),
+        ({"batch_size_bytes": 0}, "batch_size_bytes: must be a number above 0, not 0"),
+        ({"max_batch_s": "7"}, "max_batch_s: must be a number above 0, not '7'"),
+        ({"wait_time_s": float("nan")}, "wait_time_s: must be a number above 0, not nan"),
+        ({"commit_interval_s": True}, "commit_interval_s: must be a number above 0, not True"),
+        ({"lease_s": -1}, "lease_s: must be seconds above 0, not -1"),
+    ],
+)
+def test_what_makes_no_sense_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as e:
+        ManagedConsumer(NOWHERE, **{**KNOWN, **given})
+    assert any(p.startswith(said) for p in e.value.problems)
+
+
+@pytest.mark.parametrize("misspelt", ["batch_size_byte", "lease", "max_batch", "exactly_onc"])
+def test_a_misspelt_setting_is_an_error(misspelt: str) -> None:
+    with pytest.raises(TypeError, match=misspelt):
+        ManagedConsumer(NOWHERE, **{**KNOWN, misspelt: 1})
+
+
+@pytest.fixture
+def consumer() -> Iterator[ManagedConsumer]:
+    made = ManagedConsumer(NOWHERE, **KNOWN)
+    yield made
+    made.close()
+
+
+def test_two_threads_may_not_ask_for_batches(consumer: ManagedConsumer) -> None:
+    """The one would count as processed what the other has in hand."""
+    consumer.stop()
+    first = threading.Thread(target=lambda: list(consumer))
+    first.start()
+    first.join()
+    with pytest.raises(RuntimeError, match="one thread only"):
+        next(consumer)
