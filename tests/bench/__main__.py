@@ -33,10 +33,16 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
             ("hot partitions among running consumers, 16 partitions", [*job, "--partitions", "16", "--consumers", "running"]),
             ("hot partitions among running consumers, 1,000", [*job, "--partitions", "1000", "--consumers", "running"]),
         ],
-        "outage": [("the broker away for 35 s", ["tests.bench.job", "--seconds", "180", "--outage", "35"])],
+        "outage": [("the broker away for half a minute", ["tests.bench.job", "--seconds", "180", "--outage", "30"])],
         "memory": [("ten minutes", ["tests.bench.job", "--seconds", "660"])],
         "handover": [("moving partitions at 80 % utilisation, 32 partitions, 4 consumers", ["tests.bench.handover"])],
-        "consumer": [("the library beside a bare client loop", ["tests.bench.consumer"])],
+        "rebalance": [("a consumer joins, leaves, is killed: beside Kafka's own protocols", ["tests.bench.rebalance"])],
+        "joining": [("joining after a week of 200 workers", ["tests.bench.joining"])],
+        "consumer": [
+            ("the library beside a bare client loop", ["tests.bench.consumer"]),
+            ("threads over the library", ["tests.bench.processing"]),
+            ("a transaction per batch", ["tests.bench.exactly_once"]),
+        ],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }
 

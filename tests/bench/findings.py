@@ -47,6 +47,7 @@ class Run:
 
     Attributes:
         log_bytes: What the topic's segments held when the generator had ended.
+        outage: When the broker began to be away and when it answered again; ``None``: never.
         warm_up_s: Time from the load's start that durations leave out.
     """
 
@@ -54,12 +55,15 @@ class Run:
     waves: list[Wave]
     warm_up_s: float
     log_bytes: int
+    outage: tuple[float, float] | None = None
 
     def rows(self) -> Iterator[Row]:
         """Return (what, figure)."""
         yield from self._triggers()
         yield from self._reactions()
         yield from self._rates()
+        if self.outage is not None:
+            yield from self._recovery(*self.outage)
 
     @cached_property
     def cycles(self) -> list[dict[str, Any]]:
@@ -80,6 +84,16 @@ class Run:
     def load_began(self) -> float:
         """Return when the load began."""
         return float(self.produced[-1]["began"])
+
+    def _recovery(self, away: float, back: float) -> Iterator[Row]:
+        first = [next((r.done - back for r in records if r.done >= back), None) for records in self.processed.values()]
+        took = [t for t in first if t is not None]
+        yield "the broker was away for", f"{back - away:.1f} s"
+        yield "... from its first answer to the next record, first and last partition", f"{min(took):.2f} and {max(took):.2f} s"
+        yield "... partitions without a record since", f"{len(first) - len(took)} of {len(first)}"
+        before = {r.worker for records in self.processed.values() for r in records if away - 5 <= r.done < away}
+        after = {r.worker for records in self.processed.values() for r in records if r.done >= back}
+        yield "... consumers at work before whose lease ended", f"{len(before - after)} of {len(before)}"
 
     def _triggers(self) -> Iterator[Row]:
         counted = [p for p in lines(self.directory / "state" / "logs" / "progress.jsonl") if self._counts(p["at"])]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_topics import retried
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import GroupState, TopicPartition, WorkerPhase
@@ -29,9 +31,7 @@ from tests.bench.processed import Processed, newest_waits, percentile, read, wai
 from tests.bench.stages import CONSUMER, Log, Move
 from tests.bench.stages import rows as stage_rows
 
-RECORD_BYTES = 1000
 UTILISATION = 0.8
-CALM_S = 0.25  # a record that waits longer says that a backlog is being worked off
 ROOT = Path(__file__).parents[2]
 
 PRODUCER = """
@@ -39,11 +39,17 @@ import sys, time
 from confluent_kafka import Producer
 bootstrap, topic, partitions, rate, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
 producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "enable.idempotence": True})
-payload, sent, began = b"x" * size, 0, time.monotonic()
-while True:
-    due = int((time.monotonic() - began) * rate)
+payload, sent, began, slowly = b"x" * size, 0, time.monotonic(), 20.0
+while True:  # at full rate after some seconds: what gathers while everything is cold takes four times as long to work off
+    ran = time.monotonic() - began
+    due = int(rate * (ran * ran / (2 * slowly) if ran < slowly else ran - slowly / 2))
     for n in range(sent, due):
-        producer.produce(topic, payload, partition=n % partitions)
+        while True:
+            try:
+                producer.produce(topic, payload, partition=n % partitions)
+                break
+            except BufferError:  # a broker that is behind: wait for it
+                producer.poll(0.05)
     sent = due
     producer.poll(0.002)
 """
@@ -60,18 +66,25 @@ class Round:
 
 
 def measure(
-    *, partitions: int, workers: int, moved: tuple[int, ...], rounds: int, total_bytes_per_s: float
+    *,
+    partitions: int,
+    workers: int,
+    moved: tuple[int, ...],
+    rounds: int,
+    total_bytes_per_s: float,
+    record_bytes: int,
+    calm_s: float,
 ) -> list[tuple[str, str]]:
     """Run plans that move each of ``moved`` partitions ``rounds`` times; return (what, figure) rows."""
     done: list[Round] = []
     with tempfile.TemporaryDirectory() as temporary, Broker(Path(temporary) / "broker") as broker:
         directory = Path(temporary)
         topic = "bench-handover"
-        _make_topic(broker.bootstrap, topic, partitions)
+        make_topic(broker.bootstrap, topic, partitions)
         capacity = total_bytes_per_s / workers / UTILISATION
-        pool, control = _group(broker.bootstrap, topic, directory, capacity)
-        rate = total_bytes_per_s / RECORD_BYTES
-        command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(RECORD_BYTES)]
+        pool, control = managed_group(broker.bootstrap, topic, directory, capacity, lease_s=10)
+        rate = total_bytes_per_s / record_bytes
+        command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(record_bytes)]
         producer: subprocess.Popen[bytes] | None = None
         try:
             owner = _spread(control, pool, topic, partitions, workers)
@@ -79,13 +92,13 @@ def measure(
             chance = random.Random(7)
             for count in moved:
                 for _ in range(rounds):
-                    _await_calm(directory / "processed", workers)
+                    await_calm(directory / "processed", workers, calm_s)
                     time.sleep(chance.uniform(0.8, 1.2))  # at no fixed distance from heartbeats and commits
                     _move(owner, count, workers, chance)
                     at = time.time()
-                    epoch = control.publish(_intent(owner, workers))
+                    epoch = control.publish(intent(owner, range(workers)))
                     done.append(Round(count, epoch, at, time.time() - at))
-                    _settle(control)
+                    settle(control)
             time.sleep(2)  # the last round's first records
         finally:
             if producer is not None:
@@ -93,10 +106,11 @@ def measure(
                 producer.wait()
             pool.stop_all(20)
             control.close()
-        return _rows(done, directory, capacity)
+        return _rows(done, directory, capacity / record_bytes)
 
 
-def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
 
@@ -120,48 +134,55 @@ def _move(owner: dict[TopicPartition, int], count: int, workers: int, chance: ra
         count -= len(circle)
 
 
-def _await_calm(directory: Path, workers: int) -> None:
+def await_calm(directory: Path, workers: int, calm_s: float) -> None:
     """Wait until nobody works off a backlog: every consumer's last records were done soon after they came."""
     limit = time.monotonic() + 120
-    while len(latest := newest_waits(directory)) < workers or max(latest) > CALM_S:
+    while len(latest := newest_waits(directory)) < workers or max(latest) > calm_s:
         if time.monotonic() > limit:
             msg = f"records still wait {max(latest, default=0):.1f} s after two minutes: the consumers are too slow for the load"
             raise TimeoutError(msg)
         time.sleep(0.2)
 
 
-def _group(bootstrap: str, topic: str, directory: Path, capacity: float) -> tuple[ProcessPool, KafkaControl]:
-    (directory / "processed").mkdir()
+def managed_group(
+    bootstrap: str, topic: str, directory: Path, capacity: float, *, lease_s: float
+) -> tuple[ProcessPool, KafkaControl]:
+    """Return what starts the example consumers, and what assigns them partitions."""
+    (directory / "processed").mkdir(parents=True)
     clock = SystemClock()
     pool = ProcessPool(
-        group="bench",
+        group=topic,
         settings=ProcessWorkers(command=("{python}", "-c", CONSUMER, str(ROOT / "docs" / "examples" / "consumer.py"))),
         directory=directory / "workers",
         environment={
             "AUTOSCALER_CONNECTION": f'{{"bootstrap.servers": "{bootstrap}"}}',
-            "AUTOSCALER_GROUP": "bench",
+            "AUTOSCALER_GROUP": topic,
             "AUTOSCALER_TOPICS": topic,
-            "AUTOSCALER_LEASE_S": "10",
+            "AUTOSCALER_LEASE_S": str(lease_s),
             "CONSUMER_LOG_DIR": str(directory / "processed"),
             "CONSUMER_BYTES_PER_S": str(capacity),
         },
         clock=clock,
     )
-    control = KafkaControl(
-        connection={"bootstrap.servers": bootstrap},
-        group="bench",
-        topics=(topic,),
-        reset_policy="earliest",
-        lease_s=10,
-        replication_factor=1,
-        slot_of=pool.slot_of,
-        clock=clock,
-    )
-    return pool, control
+
+    def open_log() -> KafkaControl:
+        return KafkaControl(
+            connection={"bootstrap.servers": bootstrap},
+            group=topic,
+            topics=(topic,),
+            reset_policy="earliest",
+            lease_s=lease_s,
+            replication_factor=1,
+            slot_of=pool.slot_of,
+            clock=clock,
+        )
+
+    return pool, retried(open_log, for_s=60)  # a broker that has just been given thousands of partitions takes its time
 
 
-def _intent(owner: dict[TopicPartition, int], workers: int) -> PlanIntent:
-    return PlanIntent(target=dict(owner), requested=frozenset(range(workers)), summary="{}")
+def intent(owner: dict[TopicPartition, int], slots: Iterable[int]) -> PlanIntent:
+    """Return the plan that gives each partition to that slot."""
+    return PlanIntent(target=dict(owner), requested=frozenset(slots), summary="{}")
 
 
 def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: int, workers: int) -> dict[TopicPartition, int]:
@@ -174,12 +195,13 @@ def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: in
             msg = "the consumers did not join within 60 s"
             raise TimeoutError(msg)
         time.sleep(0.05)
-    control.publish(_intent(owner, workers))
-    _settle(control)
+    control.publish(intent(owner, range(workers)))
+    settle(control)
     return owner
 
 
-def _settle(control: KafkaControl) -> GroupState:
+def settle(control: KafkaControl) -> GroupState:
+    """Wait until every partition has been taken."""
     limit = time.monotonic() + 30
     while (state := control.observe()).pending:
         if time.monotonic() > limit:
@@ -189,7 +211,7 @@ def _settle(control: KafkaControl) -> GroupState:
     return state
 
 
-def _rows(done: list[Round], directory: Path, capacity: float) -> list[tuple[str, str]]:
+def _rows(done: list[Round], directory: Path, records_per_s: float) -> list[tuple[str, str]]:
     by = read(directory / "processed")
     log = Log(directory / "workers")
     of_epoch = {r.epoch: r for r in done}
@@ -206,24 +228,29 @@ def _rows(done: list[Round], directory: Path, capacity: float) -> list[tuple[str
             elif previous.worker == record.worker and record.done >= done[0].published - 1:
                 near = any(r.published <= record.done <= r.published + 0.5 for r in done)
                 (disturbed if near else calm).append(max(0.0, wait))
-    rows = [("publishing a plan, p50 / p95 / max", _ms([r.publishing_s for r in done]))]
+    rows = [("publishing a plan, p50 / p95 / max", milliseconds([r.publishing_s for r in done]))]
     for count, values in pauses.items():
-        rows.append((f"pause of a moved partition, {count} moved at once, p50 / p95 / max (n {len(values)})", _ms(values)))
+        rows.append(
+            (f"pause of a moved partition, {count} moved at once, p50 / p95 / max (n {len(values)})", milliseconds(values))
+        )
+        between = [s for r in done if r.moved == count for s in log.pauses(r.epoch)]
+        rows.append((f"... nobody had it, beyond the rest of the batch (n {len(between)})", milliseconds(between)))
         rows += stage_rows(log, moves[count], f"{count} moved")
-    rows.append(("wait of an unmoved partition's record within .5 s of a plan", _ms(disturbed)))
-    rows.append(("... and away from any plan", _ms(calm)))
-    rows.append(("utilisation of the consumers, least and most", _utilisation(by, done, capacity)))
+    rows.append(("wait of an unmoved partition's record within .5 s of a plan", milliseconds(disturbed)))
+    rows.append(("... and away from any plan", milliseconds(calm)))
+    rows.append(("utilisation of the consumers, least and most", _utilisation(by, done, records_per_s)))
     return rows
 
 
-def _utilisation(by: dict[int, list[Processed]], done: list[Round], capacity: float) -> str:
+def _utilisation(by: dict[int, list[Processed]], done: list[Round], records_per_s: float) -> str:
     start, end = done[0].published, done[-1].published
     work = Counter(r.worker for records in by.values() for r in records if start <= r.done < end)
-    shares = [n * RECORD_BYTES / capacity / (end - start) for n in work.values()]
+    shares = [n / records_per_s / (end - start) for n in work.values()]
     return f"{min(shares):.0%} and {max(shares):.0%}"
 
 
-def _ms(values: list[float]) -> str:
+def milliseconds(values: list[float]) -> str:
+    """Return p50 / p95 / max of seconds as text."""
     p50, p95, top = (percentile(values, s) * 1e3 for s in (0.5, 0.95, 1.0))
     return f"{p50:.0f} / {p95:.0f} / {top:.0f} ms"
 
@@ -237,10 +264,18 @@ def main() -> None:
     parser.add_argument("--moved", type=int, nargs="*", help="partitions moved at once; default 1, 10 and all")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--bytes-per-s", type=float, default=1_600_000)
+    parser.add_argument("--record-bytes", type=int, default=1000, help="larger: fewer, for a broker that shares the processors")
+    parser.add_argument("--calm-s", type=float, default=0.25, help="a record that waits longer says that a backlog is worked off")
     args = parser.parse_args()
     moved = tuple(args.moved or (n for n in (1, 10, args.partitions) if n <= args.partitions))
     found = measure(
-        partitions=args.partitions, workers=args.workers, moved=moved, rounds=args.rounds, total_bytes_per_s=args.bytes_per_s
+        partitions=args.partitions,
+        workers=args.workers,
+        moved=moved,
+        rounds=args.rounds,
+        total_bytes_per_s=args.bytes_per_s,
+        record_bytes=args.record_bytes,
+        calm_s=args.calm_s,
     )
     for what, figure in found:
         sys.stdout.write(f"{what}: {figure}\n")

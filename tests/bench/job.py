@@ -3,8 +3,8 @@
 ``python -m tests.bench.job --partitions 16 --seconds 300`` prints the trigger's durations, the time to the first decision, how
 long it takes from a rate above capacity to the new owners' consuming, how far the measured byte rate is from the producer's own
 count, whether memory stays flat, and which program used how much of the machine. ``--consumers running`` keeps all consumers
-running from the start and changes only which partition is hot. ``--outage 35`` stops the broker for so long in the middle. The
-first minute of the load is left out of durations and processor time: the JVM is still compiling.
+running from the start and changes only which partition is hot. ``--outage 30`` stops the broker for so long in the middle, with
+the default lease. The first minute of the load is left out of durations and processor time: the JVM is still compiling.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
+from autoscaler.handover.records import LEASE_S
 from autoscaler.settings import load
 from tests.bench import findings
 from tests.bench.findings import Row, Run
@@ -40,7 +41,7 @@ RECORD_BYTES = 4000
 MOST = 8
 
 
-def config(directory: Path, bootstrap: str, *, running: bool) -> Path:
+def config(directory: Path, bootstrap: str, *, running: bool, lease_s: float) -> Path:
     """Write the job's configuration and return its path; ``running`` keeps all consumers from the start."""
     file = directory / "config.yaml"
     file.write_text(
@@ -48,7 +49,7 @@ def config(directory: Path, bootstrap: str, *, running: bool) -> Path:
             "cluster": {"name": "bench", "connection": {"bootstrap.servers": bootstrap}},
             "state_dir": str(directory / "state"),
             "measure": {"trigger_s": 1, "window_s": 5},
-            "handover": {"lease_s": 10},
+            "handover": {"lease_s": lease_s},
             "groups": [{
                 "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY,
                 "min_consumers": MOST if running else 1, "max_consumers": MOST,
@@ -93,7 +94,7 @@ def measure(directory: Path, args: argparse.Namespace) -> list[Row]:
         stamped = {"message.timestamp.type": "LogAppendTime"}
         topic = NewTopic(TOPIC, num_partitions=args.partitions, replication_factor=1, config=stamped)
         admin.create_topics([topic])[TOPIC].result(60)
-        file = config(directory, broker.bootstrap, running=running)
+        file = config(directory, broker.bootstrap, running=running, lease_s=LEASE_S if args.outage else 10.0)
         make = rotating if running else elastic
         waves = make(partitions=args.partitions, seconds=args.seconds + 120)
         state, began = directory / "state", time.time()
@@ -106,10 +107,10 @@ def measure(directory: Path, args: argparse.Namespace) -> list[Row]:
             first_s = findings.lines(cycles)[0]["t"] - began
             with process(_producing(directory, broker, waves, args.seconds), directory / "load.out") as producer:
                 usage = Usage({"broker": broker.pid, "load generator": producer.pid, "job": job.pid})
-                _watch(usage, broker, args.seconds, args.outage)
+                outage = _watch(usage, broker, args.seconds, args.outage)
             grown = log_bytes(broker.nodes[0].data)
         _end_workers(file)
-        run = Run(directory=directory, waves=waves, warm_up_s=WARM_UP_S, log_bytes=grown)
+        run = Run(directory=directory, waves=waves, warm_up_s=WARM_UP_S, log_bytes=grown, outage=outage)
         return [("from spark-submit.sh to the first decision", f"{first_s:.1f} s"), *run.rows(), *usage.rows(WARM_UP_S)]
 
 
@@ -122,17 +123,20 @@ def _producing(directory: Path, broker: Broker, waves: list[Wave], seconds: floa
     ]  # fmt: skip
 
 
-def _watch(usage: Usage, broker: Broker, seconds: float, outage_s: float) -> None:
-    began, away = time.monotonic(), False
+def _watch(usage: Usage, broker: Broker, seconds: float, outage_s: float) -> tuple[float, float] | None:
+    """Let the run go on, and return when the broker was away."""
+    began, outage = time.monotonic(), None
     while (ran := time.monotonic() - began) < seconds:
-        if outage_s and not away and ran > seconds / 2:
-            away = True
+        if outage_s and outage is None and ran > seconds / 2:
+            away = time.time()
             broker.stop()
             time.sleep(outage_s)
             broker.restart()
+            outage = (away, time.time())
             usage.follow("broker", broker.pid)
         usage.look(ran)
         time.sleep(2)
+    return outage
 
 
 def _end_workers(file: Path) -> None:

@@ -66,6 +66,12 @@ class Log:
                 key = (stage, int(epoch), partition)
                 self._at[key] = min(at, self._at.get(key, at))  # who ends says the same again, later
 
+    def pauses(self, epoch: int) -> list[float]:
+        """Return for each partition that changed hands under a plan how long nobody had it, beyond the rest of the batch."""
+        ended = {p: at for (stage, number, p), at in self._at.items() if (stage, number) == ("drained", epoch)}
+        begun = {p: at for (stage, number, p), at in self._at.items() if (stage, number) == ("fetching", epoch)}
+        return [begun[p] - ended[p] for p in begun.keys() & ended.keys()]
+
     def of(self, move: Move) -> list[float] | None:
         """Return the durations of ``STAGES``; ``None`` if a line is missing (a plan was overtaken by the next)."""
         said = [self._at.get((stage, move.epoch, move.partition)) for stage in (*BY_OLD_OWNER, *BY_NEW_OWNER)]

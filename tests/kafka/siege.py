@@ -222,11 +222,11 @@ def besiege(shop: Shop, *, minutes: float, seed: int, say: Callable[[str], None]
     finally:
         siege.recover()
     say("the faults are over; waiting until everything is well")
-    shop.wait("a cycle that knows everything", lambda: any(c["known"] for c in shop.cycles(time.time() - 2)), 180)
+    shop.wait("a cycle that knows everything", lambda: any(c["known"] for c in shop.cycles(time.time() - 2)), 600)
     ended = time.time()
     load.terminate()
     load.wait(60)
-    shop.wait("an empty backlog", lambda: _all_processed(shop), 600)
+    shop.wait("an empty backlog", lambda: _all_processed(shop), 1200)
     assert supervisor.poll() is None
     supervisor.terminate()
     supervisor.wait(60)

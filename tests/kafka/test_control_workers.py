@@ -20,7 +20,7 @@ from autoscaler.settings import ProcessWorkers
 from tests.contracts.test_pool import NOBODY, carrying, slots
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 PARTITIONS = 6
 RECORDS = 50
 

@@ -15,7 +15,7 @@ from autoscaler.settings import Settings
 from autoscaler.streaming import query
 from tests.kafka.measuring import Load, Read, Reads
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 Batch = tuple[int, Mapping[str, LoadSnapshot], Mapping[str, float]]
 

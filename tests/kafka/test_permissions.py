@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as LogPosition
 from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.clock import SystemClock
@@ -19,7 +20,7 @@ from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
-from autoscaler.model import GroupState, TopicPartition
+from autoscaler.model import GroupState, TopicPartition, WorkerPhase
 from autoscaler.ports import PlanIntent
 from autoscaler.settings import ProcessWorkers
 from autoscaler.streaming.lag import GroupRules
@@ -29,7 +30,7 @@ from tests.kafka.measuring import Measured
 from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTITIONS, RECORDS, PATIENCE_S = 4, 50, 60.0
+PARTITIONS, RECORDS, PATIENCE_S = 4, 50, 150.0
 OWN = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
 
 
@@ -161,6 +162,43 @@ def test_a_worker_that_may_not_read_the_control_log_any_more_is_stuck_then_over_
         finally:
             process.kill()
             control.close()
+
+
+def test_dead_letters_need_write_on_their_topic_and_nothing_else(
+    secure_broker: Broker, permissions: Permissions, topic: str, group: str, tmp_path: Path
+) -> None:
+    dead = create_topic(secure_broker, f"dead-{group}", 1)
+    producer = Producer(secure_broker.connection())
+    producer.produce(topic, b"fail", partition=0)
+    assert producer.flush(30) == 0
+    environment = {
+        **os.environ, "AUTOSCALER_CONNECTION": json.dumps(secure_broker.connection("worker")), "AUTOSCALER_GROUP": group,
+        "AUTOSCALER_TOPICS": topic, "AUTOSCALER_WORKER_NAME": "w-0", "ON_ERROR": dead, "CONSUMER_LOG_DIR": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    command = [sys.executable, str(Path(__file__).with_name("processing_consumer.py"))]
+    without = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert without.returncode == 1
+    assert f"dead-letter topic {dead}: Broker: Topic authorization failed; consumers need Write on it" in without.stderr
+
+    permissions.grant("worker", (TOPIC, dead, WRITE))
+    control = controller(secure_broker, topic, group)
+    letters = Consumer({**secure_broker.connection(), "group.id": f"reader-{group}", "enable.auto.commit": False})
+    letters.assign([LogPosition(dead, 0, 0)])
+    deadline = time.monotonic() + PATIENCE_S
+    with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
+        try:
+            while not any(w.phase is WorkerPhase.ACTIVE for w in control.observe().workers):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            control.publish(plan(topic, 0, 0, 0, 0))
+            while (letter := letters.poll(0.1)) is None or letter.error() is not None:
+                assert time.monotonic() < deadline, (tmp_path / "err").read_text(encoding="utf-8")
+            assert letter.value() == b"fail"
+        finally:
+            process.kill()
+            control.close()
+            letters.close()
 
 
 def grant_of(name: str, topic: str, group: str) -> Grant:

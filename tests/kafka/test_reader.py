@@ -14,7 +14,7 @@ from autoscaler.model import GroupMembers, TopicPartition
 from autoscaler.testing import FakeClock
 from tests.conftest import create_topic
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from autoscaler.ports import PlanIntent
 from tests.contracts.publishers import KafkaWorld, partitions
 
 MakeTopic = Callable[..., str]
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 @pytest.fixture

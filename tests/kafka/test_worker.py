@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection,
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.embedded.broker import Broker
-from autoscaler.handover.codec import decode, encode, partition_for
+from autoscaler.handover.codec import PARTITIONS, decode, encode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,
     HEARTBEAT_TOPIC,
@@ -39,16 +39,16 @@ from autoscaler.handover.records import (
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
-LEASE_S = 3.0
-PATIENCE_S = 60.0
+LEASE_S = 3.0  # where one ends
+PATIENCE_S = 150.0
 
 
-def until(what: str, look: Callable[[], T | None]) -> T:
+def until(what: str, look: Callable[[], T | None], explain: Callable[[], str] = str) -> T:
     """Look again and again until something true comes back."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := look()) is None or found is False:
         if time.monotonic() > deadline:
-            pytest.fail(f"never happened: {what}")
+            pytest.fail(f"never happened: {what}\n{explain()}")
         time.sleep(0.02)
     return found
 
@@ -67,8 +67,8 @@ class Publisher:
         self.left: set[Incarnation] = set()
         self.expired: set[Incarnation] = set()
         self._topics()
-        self.control_id = until("the control topic is there", lambda: self._id(CONTROL_TOPIC))
-        self.topic_id = until("the topic is there", lambda: self._id(topic))
+        self.control_id = until("the control topic is there", lambda: self.identify(CONTROL_TOPIC))
+        self.topic_id = until("the topic is there", lambda: self.identify(topic))
         self.producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"test/{group}", "linger.ms": 0})
         self.producer.init_transactions(30)
         self.reader = Consumer(
@@ -82,14 +82,14 @@ class Publisher:
         kinds = {CONTROL_TOPIC: {"cleanup.policy": "compact", **stamped}, HEARTBEAT_TOPIC: {"retention.ms": "600000", **stamped}}
         for name, config in kinds.items():
             try:
-                self.admin.create_topics([NewTopic(name, 4, 1, config=config)])[name].result()
+                self.admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result()
             except KafkaException as e:
                 assert "already exists" in str(e)  # noqa: PT017  (any other failure is one)
 
     def _partitions(self) -> int:
         return len(self.admin.list_topics(CONTROL_TOPIC, timeout=10).topics[CONTROL_TOPIC].partitions)
 
-    def _id(self, topic: str) -> str | None:
+    def identify(self, topic: str) -> str | None:
         try:
             return kafka_id(str(self.admin.describe_topics(TopicCollection([topic]))[topic].result().topic_id))
         except KafkaException:
@@ -199,13 +199,17 @@ class Workers:
             "AUTOSCALER_BOOTSTRAP": bootstrap,
             "AUTOSCALER_GROUP": group,
             "AUTOSCALER_TOPICS": topic,
-            "AUTOSCALER_LEASE_S": str(LEASE_S),
+            "AUTOSCALER_LEASE_S": "15",  # a busy machine ends none
             "CONSUMER_LOG_DIR": str(folder),
             "CONSUMER_BYTES_PER_S": "400_000",
             "PYTHONPATH": str(ROOT),
         }
         self.python, self.script = sys.executable, ROOT / "docs/examples/consumer.py"
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def end_leases(self) -> None:
+        """Give those that start from now on leases that end within a test."""
+        self.environment["AUTOSCALER_LEASE_S"] = str(LEASE_S)
 
     def start(self, name: str) -> None:
         with (self.folder / f"{name}.err").open("ab") as err:
@@ -220,6 +224,12 @@ class Workers:
 
     def ended(self, name: str) -> int:
         return self.running[name].wait(PATIENCE_S)
+
+    def said(self) -> str:
+        """Return the last lines of what each of them wrote, and how those that ended did."""
+        ends = {name: process.poll() for name, process in self.running.items()}
+        tails = {name: (self.folder / f"{name}.err").read_text(encoding="utf-8").splitlines()[-5:] for name in ends}
+        return "\n".join(f"{name}: {line}" for name, end in ends.items() for line in [f"exit code {end}", *tails[name]])
 
     def processed(self) -> Counter[tuple[int, int]]:
         """Return how often each (partition, offset) was processed."""
@@ -266,7 +276,7 @@ def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[
 
 def all_processed(workers: Workers, counts: dict[int, int]) -> None:
     wanted = {(p, o) for p, n in counts.items() for o in range(n)}
-    until("every record is processed", lambda: wanted <= set(workers.processed()))
+    until("every record is processed", lambda: wanted <= set(workers.processed()), workers.said)
 
 
 def test_partitions_move_under_load_without_loss_or_duplicate(
@@ -336,6 +346,41 @@ def test_a_worker_told_to_end_commits_releases_and_leaves(
     assert set(workers.processed().values()) == {1}
 
 
+def test_a_topic_that_is_deleted_keeps_a_worker_neither_from_releasing_others_nor_from_ending(
+    control: Publisher, workers: Workers, topic: str, make_topic: Callable[..., str], produce: Callable[..., None]
+) -> None:
+    """Commits on it are refused for good."""
+    doomed = make_topic(partitions=1)
+    kept, gone = Tp(control.topic_id, 0), Tp(until("its id is known", lambda: control.identify(doomed)), 0)
+    workers.environment["AUTOSCALER_TOPICS"] = f"{topic},{doomed}"
+    workers.environment["CONSUMER_BYTES_PER_S"] = "40_000"  # there is work left when the topic is gone, however long that takes
+    workers.start("w-0")
+    workers.start("w-1")
+    a, b = control.incarnation("w-0"), control.incarnation("w-1")
+
+    def plan(number: int, owners: dict[Tp, Incarnation], waits: dict[Tp, tuple[Wait, ...]]) -> None:
+        grants = {tp: Grant(owner=w, epoch=number) for tp, w in owners.items()}
+        epoch, topics = Epoch(control.control_id, number), {kept.topic_id: topic, gone.topic_id: doomed}
+        control.publish(
+            Plan(
+                group=control.group, epoch=epoch, topics=topics, grants=grants, waits=waits, starts=dict.fromkeys(grants, 0),
+                leases_s={}, requested=(), summary="", at=time.time(),
+            )
+        )  # fmt: skip
+
+    plan(1, {kept: a, gone: a}, {})
+    produce(doomed, {0: 3000})
+    produce(topic, {0: 100})
+    until("it works on both", lambda: {x[0] for x in workers.lines()} == {topic, doomed}, workers.said)
+    control.admin.delete_topics([doomed])[doomed].result(30)
+    plan(2, {kept: b}, {tp: (Wait(worker=a, epoch=2),) for tp in (kept, gone)})
+    control.holds(b, {0})
+    workers.signal("w-0", signal.SIGTERM)
+    assert workers.ended("w-0") == 0
+    until("it has left", lambda: control.has_left(a))
+    assert "is released without its last commit, which is refused" in (workers.folder / "w-0.err").read_text(encoding="utf-8")
+
+
 def test_a_killed_worker_costs_duplicates_at_most(
     control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
 ) -> None:
@@ -358,6 +403,7 @@ def test_a_killed_worker_costs_duplicates_at_most(
 def test_a_worker_paused_beyond_its_lease_commits_nothing_more_and_joins_anew(
     control: Publisher, workers: Workers, topic: str, produce: Callable[..., None]
 ) -> None:
+    workers.end_leases()
     workers.start("w-0")
     workers.start("w-1")
     a, b = control.incarnation("w-0"), control.incarnation("w-1")
@@ -401,6 +447,7 @@ def test_a_worker_started_before_its_controller_waits(broker: Broker, make_topic
 def test_a_worker_whose_control_log_was_made_anew_joins_under_the_new_one(tmp_path: Path) -> None:
     with Broker(heap_mb=128) as fresh:
         workers = Workers(fresh.bootstrap, "g", "t", tmp_path)
+        workers.end_leases()
         admin = AdminClient({"bootstrap.servers": fresh.bootstrap})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
         try:
@@ -432,7 +479,8 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import autoscaler.worker
 ours = {m for m in sys.modules if m.startswith("autoscaler.")}
-base = ("autoscaler.worker", "autoscaler.handover", "autoscaler.errors", "autoscaler.references", "autoscaler.kept")
+base = "worker", "handover", "bounded_call", "errors", "kept", "references"
+base = tuple(f"autoscaler.{name}" for name in base)
 print(sorted(m for m in ours if not m.startswith(base)))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -465,6 +513,7 @@ def test_the_base_install_alone_consumes(
 def test_a_worker_whose_broker_was_away_beyond_the_lease_joins_anew_and_goes_on(tmp_path: Path) -> None:
     with Broker(heap_mb=128) as fresh:
         workers = Workers(fresh.bootstrap, "g", "t", tmp_path)
+        workers.end_leases()
         admin = AdminClient({"bootstrap.servers": fresh.bootstrap})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
         try:

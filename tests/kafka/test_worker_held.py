@@ -53,6 +53,7 @@ def test_an_application_that_never_returns_is_stuck_then_silent_and_then_its_pro
     control: Publisher, workers: Workers, say: Callable[..., None]
 ) -> None:
     workers.environment["MAX_BATCH_S"] = "1"
+    workers.end_leases()
     workers.start("w-0")
     me = control.incarnation("w-0")
     control.plan({0: me})

@@ -1,0 +1,165 @@
+"""One producer's transactions on a real broker: all or nothing, tried again where that may be, and over once they are fenced."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from autoscaler.adapters import kafka_fence
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import PermanentError
+from autoscaler.handover.records import Incarnation
+from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
+from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
+
+MakeTopic = Callable[..., str]
+Make = Callable[..., Transactions]
+LONG_S = 30.0
+
+
+@pytest.fixture
+def make(broker: Broker, group: str) -> Iterator[Make]:
+    """Return ``make(uuid, timeout_s=30, cluster=broker)``: opened transactions of an incarnation of the group."""
+    consumers: list[Consumer] = []
+
+    def transactions(uuid: str, *, timeout_s: float = LONG_S, cluster: Broker = broker) -> Transactions:
+        consumers.append(Consumer({**cluster.connection(), "group.id": group}))
+        metadata = consumers[-1].consumer_group_metadata
+        made = Transactions(cluster.connection(), group, uuid, timeout_s=timeout_s, metadata=metadata)
+        made.open(LONG_S)
+        return made
+
+    yield transactions
+    for consumer in consumers:
+        consumer.close()
+
+
+def seen(cluster: Broker, topic: str) -> list[bytes | None]:
+    """Return what a reader of committed records finds in a topic's only partition."""
+    reader = Consumer({
+        **cluster.connection(), "group.id": "seen", "isolation.level": "read_committed", "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    })  # fmt: skip
+    reader.assign([TopicPartition(topic, 0, 0)])
+    out = []
+    while (message := reader.poll(LONG_S)) is not None and message.error() is None:
+        out.append(message.value())
+    assert message is not None
+    reader.close()
+    return out
+
+
+def committed(cluster: Broker, group: str, topic: str) -> int:
+    reader = Consumer({**cluster.connection(), "group.id": group})
+    (found,) = reader.committed([TopicPartition(topic, 0)], LONG_S)
+    reader.close()
+    return int(found.offset)
+
+
+def always() -> bool:
+    return True
+
+
+def test_outputs_and_offsets_are_there_together(broker: Broker, make: Make, make_topic: MakeTopic, group: str) -> None:
+    source, to = make_topic(), make_topic()
+    outputs = [Output(topic=to, value="a", headers={"h": "1"}), Output(topic=to, value=b"b", partition=0, headers=[("h", b"2")])]
+    assert make("u").write(outputs, [TopicPartition(source, 0, 7)], always) is Outcome.COMMITTED
+    assert (seen(broker, to), committed(broker, group, source)) == ([b"a", b"b"], 7)
+
+
+def test_without_a_lease_nothing_is_sent(broker: Broker, make: Make, make_topic: MakeTopic, group: str) -> None:
+    source, to = make_topic(), make_topic()
+    outcome = make("u").write([Output(topic=to, value="a")], [TopicPartition(source, 0, 7)], lambda: False)
+    assert outcome is Outcome.OVER
+    assert (seen(broker, to), committed(broker, group, source)) == ([], -1001)
+
+
+def test_a_fenced_producer_is_over_for_good_and_another_incarnation_is_not(
+    broker: Broker, make: Make, make_topic: MakeTopic, group: str
+) -> None:
+    source, to = make_topic(), make_topic()
+    old, new = make("old"), make("new")
+    fence(broker.connection(), group, "old", LONG_S)
+    for _ in range(2):
+        assert old.write([Output(topic=to, value="old")], [TopicPartition(source, 0, 7)], always) is Outcome.OVER
+    assert "FENCED" in old.why
+    assert new.write([Output(topic=to, value="new")], [TopicPartition(source, 0, 9)], always) is Outcome.COMMITTED
+    assert (seen(broker, to), committed(broker, group, source)) == ([b"new"], 9)
+
+
+@pytest.mark.parametrize("given", [{"topic": "no-such-topic"}, {"partition": 99}, {"value": b"x" * 2_000_000}], ids=str)
+def test_what_is_refused_for_what_it_is_is_said_and_nothing_of_it_remains(
+    broker: Broker, make: Make, make_topic: MakeTopic, group: str, given: dict[str, object]
+) -> None:
+    source, to = make_topic(), make_topic()
+    transactions = make("u", timeout_s=5.0)
+    refused = Output(**{"topic": to, "value": b"v", **given})  # type: ignore[arg-type]
+    with pytest.raises(PermanentError, match=f"an output to topic {refused.topic} is refused"):
+        transactions.write([Output(topic=to, value="a"), refused], [TopicPartition(source, 0, 7)], always)
+    assert (seen(broker, to), committed(broker, group, source)) == ([], -1001)
+    assert transactions.write([Output(topic=to, value="b")], [TopicPartition(source, 0, 7)], always) is Outcome.COMMITTED
+    assert seen(broker, to) == [b"b"]
+
+
+class Interrupted(list[Output]):
+    """Outputs between the first and the second of which the broker stands still for a while."""
+
+    pid = 0
+
+    def __iter__(self) -> Iterator[Output]:
+        yield self[0]
+        time.sleep(1.0)  # it has been sent
+        os.kill(self.pid, signal.SIGSTOP)
+        threading.Timer(4.5, os.kill, (self.pid, signal.SIGCONT)).start()
+        yield self[1]
+
+
+def test_what_cannot_be_sent_in_time_is_aborted_and_can_be_tried_again(
+    own_broker: Broker, make: Make, make_topic: MakeTopic, group: str
+) -> None:
+    source, to = make_topic(cluster=own_broker), make_topic(cluster=own_broker)
+    transactions = make("u", timeout_s=6.0, cluster=own_broker)
+    outputs = Interrupted([Output(topic=to, value="a"), Output(topic=to, value="b")])
+    outputs.pid = own_broker.pid or 0
+    assert transactions.write(outputs, [TopicPartition(source, 0, 2)], always) is Outcome.ABORTED, transactions.why
+    assert transactions.write(list.copy(outputs), [TopicPartition(source, 0, 2)], always) is Outcome.COMMITTED
+    assert (seen(own_broker, to), committed(own_broker, group, source)) == ([b"a", b"b"], 2)
+
+
+def test_an_id_that_cannot_be_taken_is_an_error(group: str) -> None:
+    with pytest.raises(KafkaException):
+        fence({"bootstrap.servers": "127.0.0.1:1"}, group, "u", 0.5)
+
+
+def test_the_permissions_that_the_page_names_are_enough_and_needed(
+    secure_broker: Broker, make_topic: MakeTopic, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, to = make_topic(cluster=secure_broker), make_topic(cluster=secure_broker)
+    job, worker = secure_broker.connection("job"), secure_broker.connection("worker")
+    me = Incarnation("w-0", "u")
+    of_id: list[Grant] = [(TRANSACTION, f"wk/{group}/", WRITE), (TRANSACTION, f"wk/{group}/", DESCRIBE)]
+    permissions = Permissions(secure_broker)
+    permissions.grant("worker", (TOPIC, source, READ), (GROUP, group, READ), *of_id, (TOPIC, to, WRITE), (TOPIC, to, DESCRIBE))
+    try:
+        consumer = Consumer({**worker, "group.id": group})
+        transactions = Transactions(worker, group, me.uuid, timeout_s=LONG_S, metadata=consumer.consumer_group_metadata)
+        transactions.open(LONG_S)
+        write = partial(transactions.write, [Output(topic=to, value="a")], [TopicPartition(source, 0, 7)], always)
+        assert write() is Outcome.COMMITTED
+        with caplog.at_level("WARNING", logger="autoscaler.kafka"):
+            assert kafka_fence.fence(job, group, (me,)) == []
+        assert any("see docs/operations.md" in r.getMessage() for r in caplog.records)
+        permissions.grant("job", *of_id)
+        deadline = time.monotonic() + LONG_S
+        while kafka_fence.fence(job, group, (me,)) != [me]:  # a permission takes a moment
+            assert time.monotonic() < deadline
+        assert write() is Outcome.OVER
+        consumer.close()
+    finally:
+        for user in ("job", "worker"):
+            permissions.revoke(user)
