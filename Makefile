@@ -12,7 +12,7 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install java browser jars demo check test soak bench evaluate clean
+.PHONY: help install java browser jars demo check test soak siege simulate bench evaluate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,13 +51,18 @@ check: .venv/installed ## style, types and layers
 test: jars browser ## every test that takes less than a minute, real broker and Spark included
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
-soak: .venv/installed ## a million histories of the handover, hours; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
+soak: siege simulate ## siege and simulate, one after the other: hours
+
+siege: jars ## an hour of kills, freezes and outages among real processes; ARGS="--minutes 10 --seed 2 --report FILE"
+	@$(BIN)/python -m tests.kafka.siege --minutes 60 $(ARGS)
+
+simulate: .venv/installed ## a million simulated histories of the handover; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
 	@$(BIN)/python -m tests.handover.soak $(ARGS)
 
 bench: jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
 
-evaluate: jars ## run the published experiments again and write page and tables, a minute; ARGS="--full" with all streams
+evaluate: jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
 	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/evaluation.md $(ARGS)
 
 clean: ## remove what was made here (the jars' cache stays)
