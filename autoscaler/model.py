@@ -65,6 +65,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Span(NamedTuple):
+    """Offsets of a partition from where its group goes on to where it could read to, the end left out."""
+
+    position: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
     """What is known of one partition for one group at one time."""
