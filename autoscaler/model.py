@@ -91,6 +91,7 @@ class PartitionLoad:
     window_s: float  # the span that the rates cover
     rate_source: RateSource
     error: str | None = None
+    last_stable: int | None = None  # where a group that reads what is committed could read to; None for any other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

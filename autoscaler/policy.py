@@ -67,6 +67,7 @@ class Policy(BaseModel):
     backlog_s: Annotated[Number, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
     stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":

@@ -14,7 +14,8 @@ from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.load import read_load
 from autoscaler.core.planner import Planner
-from autoscaler.core.present import read_present
+from autoscaler.core.present import held, read_present
+from autoscaler.core.progress import Holding, Progress, follow, judged
 from autoscaler.core.size import measure_size
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
@@ -47,8 +48,14 @@ def hold(observation: Observation, policy: Policy, now: float, reason: Reason, d
 
 
 def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
-    parked = observation.state.parked if observation.state is not None else ()
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked)
+    parked = observation.state.parked if observation.state is not None else {}
+    history = replace(history, tracks=follow(history.tracks, observation.snapshot))
+    holds = Holding(
+        held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
+    )
+    progress = judged(observation.snapshot, history.tracks, holds)
+    stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
@@ -69,6 +76,7 @@ def _read(observation: Observation, history: History, policy: Policy, now: float
         history=history,
         policy=policy,
         now=now,
+        progress=progress,
     )
 
 
@@ -137,6 +145,18 @@ def _error(cycle: Cycle) -> str:
     return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
 
 
+def _wait_for_application(cycle: Cycle) -> Step | None:
+    """Change nothing while most of what there is to do stands still: more consumers would stand still too."""
+    load, patience = cycle.load, cycle.policy.stuck_after_s
+    if not load.halted:
+        return None
+    detail = (
+        f"{len(load.stalled)} partitions ({names(load.stalled)}) are held by live consumers and have not advanced for "
+        f"{patience:g} s: the application, or what it writes to, stands still"
+    )
+    return Step(reason=Reason.STUCK_PARTITION, detail=detail, hot=load.stalled[:5])
+
+
 def _end_idle(cycle: Cycle) -> Step | None:
     idle = sorted(_removable(cycle) - (cycle.present.requested or frozenset()))
     if not idle:
@@ -157,8 +177,8 @@ def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
 
 def _rest(cycle: Cycle) -> Step:
     step, present = _settled(cycle), cycle.present
-    if present.parked:
-        return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(present.parked))
+    if stuck := (*_first(present.parked), *cycle.load.stalled):
+        return replace(step, reason=Reason.STUCK_PARTITION, hot=stuck[:5])
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
 
 
@@ -190,6 +210,7 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     place_added,
     _need_rates,
     _need_fresh,
+    _wait_for_application,
     wait_for_handover,
     keep_maximum,
     relieve,
@@ -208,6 +229,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         step.detail,
         _advice(cycle) if policy.mode == "advise" else "",
         _parked(cycle),
+        _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
     )
@@ -293,6 +315,24 @@ def _parked(cycle: Cycle) -> str:
         f"{many(len(parked), 'partition')} ({names(tuple(sorted(parked)))}) parked, {first} at offset {why.offset} "
         f"after {why.owners} consumers in a row were lost there: see autoscaler release"
     )
+
+
+_SAID = {
+    Progress.STALL: "at a standstill although held, counting as no load",
+    Progress.STOP: "at a standstill, held by nobody",
+    Progress.REWIND: "set back",
+    Progress.OPEN_TRANSACTION: "read up to a transaction that stays open",
+}
+
+
+def _standing(cycle: Cycle) -> str:
+    """Say which partitions do not get on, and how each of them does not."""
+    found = {
+        kind: tuple(sorted(p for p, x in cycle.progress.items() if x is kind))
+        for kind in _SAID
+        if kind is not Progress.STALL or not cycle.load.halted
+    }
+    return "; ".join(f"{_SAID[kind]}: {names(ps)}" for kind, ps in found.items() if ps)
 
 
 def _absent(cycle: Cycle) -> str:
