@@ -9,6 +9,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.kafka_tail import KafkaTails
+from autoscaler.core.progress import Holding, Progress, Track, follow, judge
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import LoadSnapshot, PartitionLoad, Span
 from autoscaler.model import TopicPartition as Partition
@@ -183,3 +184,47 @@ def test_a_topic_that_may_not_be_read_has_lags_that_count(secure_broker: Broker,
             assert len(looked_at(tails, asked, nothing)) == nothing
         finally:
             tails.close()
+
+
+def progress(measured: Measured, wanted: Progress) -> None:
+    """Measure until partition 0 gets on as wanted; a second and a half is all the patience there is."""
+    topic = measured.groups[0].topics[0]
+    holding = Holding(held={Partition(topic, 0)}, parked=(), commits_often=True, patience_s=1.5)
+    tracks: Mapping[Partition, Track] = {}
+    limit = time.monotonic() + 60
+    while True:
+        found = measured.one()
+        tracks = follow(tracks, found)
+        how = judge(found.loads[0], tracks.get(Partition(topic, 0)), found.sample_ts, holding) if found.loads else None
+        if how is wanted:
+            return
+        assert time.monotonic() < limit, (how, found)
+        time.sleep(0.2)
+
+
+def test_how_a_partition_gets_on_is_seen_from_its_offsets(
+    broker: Broker, topic: str, group: str, produce: Callable[..., None]
+) -> None:
+    with watching(broker, group, topic, read_committed=True) as measured:
+        commit(broker, group, topic, {0: 0})
+        progress(measured, Progress.NO_TRAFFIC)
+        produce(topic, {0: 10})
+        progress(measured, Progress.STALL)
+        commit(broker, group, topic, {0: 10})
+        progress(measured, Progress.OK)
+        producer = written(transaction(broker, f"stays-open-{topic}"), topic, 3)
+        progress(measured, Progress.OPEN_TRANSACTION)
+        producer.abort_transaction(30)
+
+
+def test_an_offset_that_goes_back_is_seen_to(broker: Broker, topic: str, group: str, produce: Callable[..., None]) -> None:
+    produce(topic, {0: 10})
+    commit(broker, group, topic, {0: 10})
+    with watching(broker, group, topic) as measured:
+        measured.until(lambda s: s.known)
+        tracks = follow({}, measured.one())
+        commit(broker, group, topic, {0: 4})
+        back = measured.until(lambda s: s.loads[0].committed == 4)
+        tracks = follow(tracks, back)
+        holding = Holding(held=(), parked=(), commits_often=True, patience_s=30)
+        assert judge(back.loads[0], tracks[Partition(topic, 0)], back.sample_ts, holding) is Progress.REWIND
