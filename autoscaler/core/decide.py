@@ -16,6 +16,7 @@ from autoscaler.core.load import read_load
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import held, read_present
 from autoscaler.core.progress import Holding, Progress, follow, judged
+from autoscaler.core.published_sizing import as_published
 from autoscaler.core.size import measure_size
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
@@ -37,7 +38,8 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
         now: Seconds since the epoch, not before the ``now`` of the previous call.
     """
     cycle = _read(observation, history, policy, now)
-    step = next(s for rule in RULES if (s := rule(cycle)) is not None)
+    rules = RULES if policy.sizing == "rates" else PUBLISHED_RULES
+    step = next(s for rule in rules if (s := rule(cycle)) is not None)
     decision = _answer(cycle, step)
     return decision, _remember(cycle, step, decision)
 
@@ -136,7 +138,7 @@ def _need_fresh(cycle: Cycle) -> Step | None:
         f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
         f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
     )
-    growing = grow(cycle)
+    growing = grow(cycle) if cycle.policy.sizing == "rates" else None
     return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
 
 
@@ -219,6 +221,11 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _end_idle,
     _rest,
 )
+
+
+# Who sizes by a published policy leaves these to it.
+_SIZING = {relieve, fill_minimum, shrink}
+PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], as_published, *RULES[-2:]) if r not in _SIZING)
 
 
 def _answer(cycle: Cycle, step: Step) -> Decision:
