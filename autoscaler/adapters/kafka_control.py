@@ -34,6 +34,7 @@ from autoscaler.adapters.kafka_topics import (
     retried,
     translated,
 )
+from autoscaler.adapters.remarks import Remarks
 from autoscaler.bounded_call import bounded
 from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
@@ -97,7 +98,7 @@ class KafkaControl:
         self._producer: Any = None
         self._offsets = GroupOffsets(self._connection, group)
         self._state = ControllerState(group, "", lease_s)
-        self._latencies = Latencies()
+        self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._ended: frozenset[str] = frozenset()
         self._retention_s: float | None = None
         self._recommit_at = 0.0
@@ -128,6 +129,7 @@ class KafkaControl:
         self._recommit(self._names(log))
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
+        self._remarks.say(self._state)
         parked = poisonous(self._losses, self._park_after)
         poison = {tp: x for tp, x in self._losses.items() if tp in parked}
         return view(self._state, self._slot_of, self._latencies, completed, self._names(log), poison)

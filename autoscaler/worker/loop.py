@@ -28,6 +28,7 @@ from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
 from autoscaler.worker.settings import NO_AUTO_CREATION, WorkerSettings
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
+from autoscaler.worker.waiting import Waiting
 
 _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
@@ -87,6 +88,7 @@ class Loop:
         self._refused_since: dict[Tp, float] = {}  # since when commits of a partition are refused for what it is
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
+        self._waiting = Waiting(named=settings.named)
         self._caught_up = threading.Event()
         self._warm = threading.Event()
         self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
@@ -261,6 +263,8 @@ class Loop:
             self._producer.poll(_POLL_S)
             self.tick()
             self._end_if_held()
+            if (why := self._waiting.look(self._state, self._now())) is not None:
+                _log.warning("%s/%s: %s", self.me.name, self.me.uuid, why)
 
     def _end_if_held(self) -> None:
         """Rule 6: end the process when an application does not return long after the lease is over: nothing else frees it."""
