@@ -412,27 +412,34 @@ class Loop:
         try:
             done = self._offsets.commit(offsets=self._offsets_of(wanted), asynchronous=False) or ()
         except KafkaException as e:
-            _log.warning("%s", e)
             if e.args[0].code() not in _REFUSALS:
+                _log.warning("%s", e)
                 return False
-            if len(wanted) > 1:  # raised instead of said of each where all of them are refused: ask for each
-                done_each = [self._commit_plainly({run: offset}) for run, offset in wanted.items()]
+            if len(parts := _by_topic(wanted)) > 1:  # raised instead of said of each where all of them are refused: ask for each
+                done_each = [self._commit_plainly(part) for part in parts]
                 return all(done_each)
-            (run,) = wanted
-            self._refused_since.setdefault(run.tp, self._now())
+            for run in wanted:
+                self._note_refusal(run, e.args[0])
             return False
         bad = {(t.topic, t.partition): t.error for t in done if t.error is not None}
         for run, offset in wanted.items():
             error = bad.get((run.topic, run.tp.partition))
-            if error is not None:
-                _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
             if error is None:
                 run.committed, run.committed_at = offset, self._now()
-            if error is None or error.code() not in _REFUSALS:
                 self._refused_since.pop(run.tp, None)
             else:
-                self._refused_since.setdefault(run.tp, self._now())
+                self._note_refusal(run, error)
         return not bad
+
+    def _note_refusal(self, run: Run, error: KafkaError) -> None:
+        """Remember since when commits of a partition are refused for what it is, and say it then; other errors pass."""
+        refused = error.code() in _REFUSALS
+        if not (refused and run.tp in self._refused_since):
+            _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
+        if refused:
+            self._refused_since.setdefault(run.tp, self._now())
+        else:
+            self._refused_since.pop(run.tp, None)
 
     def _metadata(self, run: Run) -> str:
         return commit_metadata(run.tp.topic_id, run.epoch, self.me.uuid)
@@ -474,8 +481,19 @@ class Loop:
             self._pending.append(run)
 
     def _fetch_pending(self) -> None:
-        """Fetch what was taken; a first owner's start is committed before its first batch (rule 5)."""
-        runs = self._pending = [r for r in self._pending if not r.stopping]
-        if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
+        """Fetch what was taken; a first owner's start is committed before its first batch (rule 5).
+
+        One whose commit is refused keeps waiting, and keeps no other from beginning.
+        """
+        self._pending = [r for r in self._pending if not r.stopping]
+        if not self._pending:
+            return
+        self._commit(self._pending)
+        runs = [r for r in self._pending if r.processed <= r.committed]
+        if runs and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
             self._note("fetching", (r.tp for r in runs))
-            self._pending = []
+            self._pending = [r for r in self._pending if r.processed > r.committed]
+
+
+def _by_topic(wanted: Mapping[Run, int]) -> list[dict[Run, int]]:
+    return [{r: o for r, o in wanted.items() if r.topic == topic} for topic in sorted({r.topic for r in wanted})]
