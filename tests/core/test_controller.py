@@ -298,3 +298,18 @@ def test_an_earlier_incarnation_of_a_slot_is_no_stranger() -> None:
     world.settle(CAPACITY / 2)
     world.publisher.join(0)
     assert "given nothing" not in world.cycle(CAPACITY / 2).detail
+
+
+def test_the_cycle_that_sees_a_consumer_end_places_its_partitions_on_the_living() -> None:
+    """One cycle, not one to notice and one to act."""
+    world = World()
+    world.settle(*(CAPACITY * 0.6,) * 3, cycles=12)
+    before = world.publisher.observe()
+    gone = max(before.owner.values())
+    world.pool.die(gone)
+    plans = len(world.publisher.published)
+    world.cycle(*(CAPACITY * 0.6,) * 3)
+    after = world.publisher.observe()
+    assert len(before.owner) == len(after.owner) == 3
+    assert len(world.publisher.published) == plans + 1
+    assert (after.orphans, gone in after.owner.values()) == (frozenset(), False)
