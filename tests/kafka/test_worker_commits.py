@@ -1,9 +1,10 @@
 """What a worker does when commits fail, or when what it finds committed is not of its topic."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.commits import commit_metadata
@@ -82,9 +83,14 @@ def test_an_offset_of_another_topic_of_that_name_is_no_place_to_begin(
     """A late commit of a topic that was made anew: beginning there would skip what nobody has seen."""
     consumer = Consumer({**broker.connection(), "group.id": control.group})
     stale, own = commit_metadata("an-earlier-topic", 3, "w"), commit_metadata(control.topic_id, 3, "w")
-    consumer.commit(
-        offsets=[TopicPartition(topic, 0, 7, metadata=stale), TopicPartition(topic, 1, 7, metadata=own)], asynchronous=False
-    )
+    offsets = [TopicPartition(topic, 0, 7, metadata=stale), TopicPartition(topic, 1, 7, metadata=own)]
+
+    def committed() -> bool:
+        with suppress(KafkaException):  # a broker that has just started loads its coordinator
+            return bool(consumer.commit(offsets=offsets, asynchronous=False))
+        return False
+
+    until("the offsets are committed", committed)
     consumer.close()
     produce(topic, {0: 10, 1: 10})
     running = run(topic)
