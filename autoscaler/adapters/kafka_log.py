@@ -123,7 +123,6 @@ class LogReader:
         self._consumer = client(Consumer, connection, {
             "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
             "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.wait.max.ms": 100, "fetch.error.backoff.ms": 10,
-            "allow.auto.create.topics": False,
         })  # fmt: skip
         self._thread = threading.Thread(target=self._run, name=f"control-log-{group}", daemon=True)
 

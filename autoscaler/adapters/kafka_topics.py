@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from autoscaler.errors import AutoscalerError, SettingsError, TransientError
 from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, RECOMMIT_S, kafka_id
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
 
 _T = TypeVar("_T")
@@ -123,7 +123,7 @@ def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any
     """
     try:
         # Or a broker that creates topics by itself would make those of the control log as they must not be.
-        own = {"allow.auto.create.topics": False, **more}
+        own = {**NO_AUTO_CREATION, **more}
         return kind({"reconnect.backoff.max.ms": 1000, **connection, **own}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e

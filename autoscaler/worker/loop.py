@@ -22,11 +22,21 @@ from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
 from autoscaler.handover.commits import commit_metadata, is_of_topic
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Incarnation, Left, Plan, Released, Tp
+from autoscaler.handover.records import (
+    CONTROL_TOPIC,
+    HEARTBEAT_TOPIC,
+    NO_AUTO_CREATION,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Plan,
+    Released,
+    Tp,
+)
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
-from autoscaler.worker.settings import NO_AUTO_CREATION, WorkerSettings
+from autoscaler.worker.settings import WorkerSettings
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
 from autoscaler.worker.waiting import Waiting
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.errors import SettingsError
-from autoscaler.handover.records import LEASE_S
+from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S
+from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE
 from autoscaler.references import resolve_secrets
 
 Setting = str | int | float | bool
 Connection = Mapping[str, Setting]
-NO_AUTO_CREATION: Connection = {"allow.auto.create.topics": False}  # a topic of the protocol that a broker makes is a wrong one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,22 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
     )
 
 
+def deviations(settings: WorkerSettings) -> tuple[str, ...]:
+    """Return what is allowed and yet works against the lease: to be said once, because nothing fails by it."""
+    found, every_s = [], settings.lease_s / HEARTBEATS_PER_LEASE
+    if settings.max_batch_s < every_s:
+        found.append(
+            f"max_batch_s {settings.max_batch_s:g} is less than the {every_s:g} s between two heartbeats: longer batches count "
+            "as stuck and leave heartbeats out, although nothing is wrong"
+        )
+    if settings.commit_interval_s >= settings.lease_s:
+        found.append(
+            f"commit_interval_s {settings.commit_interval_s:g} is not less than lease_s {settings.lease_s:g}: who loses its "
+            "lease may leave a whole lease's work to be done again"
+        )
+    return tuple(found)
+
+
 def _positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
@@ -122,8 +138,8 @@ def _lease(given: str | float, problems: list[str]) -> float:
         lease = float(given)
     except ValueError:
         lease = 0.0
-    if not 0 < lease < float("inf"):
-        problems.append(f"lease_s: must be seconds above 0, not {given!r} (AUTOSCALER_LEASE_S)")
+    if not LEAST_LEASE_S <= lease < float("inf"):
+        problems.append(f"lease_s: must be {LEAST_LEASE_S:g} s or more, not {given!r} (AUTOSCALER_LEASE_S)")
     return lease
 
 

@@ -35,9 +35,9 @@ class RefusingCommits:
 class Running:
     """One consumer and the thread that asks it for batches; ``got`` is (topic, partition, offset) of every record, in order."""
 
-    def __init__(self, broker: Broker, group: str, *topics: str, exactly_once: bool = False) -> None:
+    def __init__(self, broker: Broker, group: str, *topics: str, lease_s: float = LEASE_S, exactly_once: bool = False) -> None:
         self.consumer = ManagedConsumer(
-            broker.connection(), group=group, topics=topics, name="w-0", lease_s=LEASE_S, handle_sigterm=False, wait_time_s=0.02,
+            broker.connection(), group=group, topics=topics, name="w-0", lease_s=lease_s, handle_sigterm=False, wait_time_s=0.02,
             commit_interval_s=0.1, exactly_once=exactly_once,
         )  # fmt: skip
         self.commits = RefusingCommits(self.consumer._offsets)
