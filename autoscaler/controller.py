@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from autoscaler.policy import Policy
 
+_STRANGERS_NAMED = 3
 log = logging.getLogger(__name__)
 
 
@@ -117,7 +118,7 @@ class GroupController:
                 pool, observation = self._observe(snapshot)
             with stages("decide_s"):
                 decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
-                decision = _with_failing_workers(decision, pool)
+                decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
             outcomes = self._act(decision, observation, pool, stages)
             decision = _with_error(decision, outcomes)
         except FencedError as e:
@@ -264,6 +265,17 @@ def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decisio
     waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
     names = ", ".join(f"worker-{slot}.log" for slot in sorted(pool.restarting))
     return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see {names} in workers/")
+
+
+def _with_strangers(decision: Decision, state: GroupState | None, pool: WorkerPool | None) -> Decision:
+    """Add to the detail who has joined under a name that no plan can bind to: they consume nothing, and cannot know why."""
+    if state is None or pool is None:
+        return decision
+    strangers = sorted({w.name for w in state.workers if w.slot is None and pool.slot_of(w.name) is None})
+    if not strangers:
+        return decision
+    named = ", ".join(strangers[:_STRANGERS_NAMED]) + (" and others" if len(strangers) > _STRANGERS_NAMED else "")
+    return replace(decision, detail=f"{decision.detail}; given nothing, no consumer of this group has their names: {named}")
 
 
 def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Decision:

@@ -1,7 +1,7 @@
 """One cycle of one group against fakes of every port: what is acted on, what is recorded, and what a failure does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -309,3 +309,37 @@ def test_nobodys_group_is_taken_over_before_its_members_have_been_read() -> None
     assert "nobody knows whether somebody subscribes" in decision.detail
     world.controller.reader = FakeReader(groups={"g": members()})
     assert world.cycle(10.0).actions
+
+
+def test_who_joins_under_a_name_that_no_plan_can_bind_to_is_named_in_every_decision() -> None:
+    world = World()
+    world.settle(CAPACITY / 2)
+    world.publisher.join(7)
+    stranger = world.publisher._lives[-1]
+    stranger.view = replace(stranger.view, name="host-12-ab34", slot=None)
+    for _ in range(2):
+        assert world.cycle(CAPACITY / 2).detail.endswith("no consumer of this group has their names: host-12-ab34")
+    world.publisher._lives.remove(stranger)
+    assert "host-12-ab34" not in world.cycle(CAPACITY / 2).detail
+
+
+def test_an_earlier_incarnation_of_a_slot_is_no_stranger() -> None:
+    world = World()
+    world.settle(CAPACITY / 2)
+    world.publisher.join(0)
+    assert "given nothing" not in world.cycle(CAPACITY / 2).detail
+
+
+def test_the_cycle_that_sees_a_consumer_end_places_its_partitions_on_the_living() -> None:
+    """One cycle, not one to notice and one to act."""
+    world = World()
+    world.settle(*(CAPACITY * 0.6,) * 3, cycles=12)
+    before = world.publisher.observe()
+    gone = max(before.owner.values())
+    world.pool.die(gone)
+    plans = len(world.publisher.published)
+    world.cycle(*(CAPACITY * 0.6,) * 3)
+    after = world.publisher.observe()
+    assert len(before.owner) == len(after.owner) == 3
+    assert len(world.publisher.published) == plans + 1
+    assert (after.orphans, gone in after.owner.values()) == (frozenset(), False)
