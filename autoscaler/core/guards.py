@@ -49,10 +49,11 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """How far a step may lead, and the row that says so."""
+    """How far a step may lead, the row that says so, and in its words why; ``None``: its name says it."""
 
     count: int
     guard: Guard
+    said: str | None = None
 
 
 def _stays(kinds: Callable[[Cycle], Steps]) -> Callable[[Cycle], int | None]:
@@ -60,9 +61,12 @@ def _stays(kinds: Callable[[Cycle], Steps]) -> Callable[[Cycle], int | None]:
 
 
 def _grown(cycle: Cycle) -> int | None:
-    """Count from those who hold something: who is asked for and not there yet is part of the step."""
-    step, there = cycle.policy.grow_step, len(cycle.present.holders)
-    return None if step is None else there + step_of(step, there)
+    """Count from those who hold something: who is asked for, or has yet to take what it was given, is part of the step."""
+    if cycle.policy.grow_step is None:
+        return None
+    pending = set(cycle.present.pending)
+    at_work = len({c for p, c in cycle.present.owner.items() if p not in pending})
+    return at_work + step_of(cycle.policy.grow_step, at_work)
 
 
 def _shrunk(cycle: Cycle) -> int | None:
@@ -71,8 +75,7 @@ def _shrunk(cycle: Cycle) -> int | None:
 
 
 def _in_vain(cycle: Cycle) -> int | None:
-    most, steps = cycle.policy.give_up_after, cycle.history.drained.in_vain
-    return None if most is None or steps < most else len(cycle.present.slots)
+    return len(cycle.present.slots) if says.gave_up(cycle) else None
 
 
 _GROW, _MOVE, _SHRINK = Steps.GROW, Steps.MOVE, Steps.SHRINK
@@ -101,7 +104,10 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(name="measured", reason=Reason.STALE_INPUT, hard=True, holds=_SHRINK, objection=says.measured),
     Guard(name="settled", reason=Reason.NOT_READY, hard=True, holds=_SHRINK, objection=says.settled),
-    Guard(name="give_up_after", reason=Reason.SCALING_DID_NOT_HELP, hard=False, holds=_GROW, most=_in_vain),
+    Guard(
+        name="give_up_after", reason=Reason.SCALING_DID_NOT_HELP, hard=False, holds=_GROW, objection=says.in_vain,
+        most=_in_vain,
+    ),
     Guard(name="grow_step", reason=Reason.STEP_LIMIT, hard=False, holds=_GROW, most=_grown),
     Guard(name="grow_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_GROW, objection=says.grow_stabilised),
     Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, objection=says.backlog),
@@ -116,9 +122,16 @@ GUARDS: tuple[Guard, ...] = (
 
 def most_consumers(cycle: Cycle, *, hard_only: bool = False) -> Bound:
     """Return how many consumers growing may lead to, by the first row that allows the fewest; never fewer than one."""
-    bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := g.most(cycle)) is not None]
+    bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := _most(cycle, g)) is not None]
     count, guard = min(bounds, key=lambda b: b[0])
-    return Bound(count=max(1, count), guard=guard)
+    more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None, ordered=False)
+    return Bound(count=max(1, count), guard=guard, said=guard.objection(cycle, more))
+
+
+def _most(cycle: Cycle, guard: Guard) -> int | None:
+    """Return what a row allows; no soft one allows fewer than the operator asks for."""
+    count = guard.most(cycle)
+    return count if count is None or guard.hard else max(count, cycle.floor)
 
 
 def least_consumers(cycle: Cycle) -> Bound:
@@ -133,7 +146,7 @@ def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
     for guard in GUARDS:
         if change.kind not in guard.holds or (change.ordered and not guard.hard):
             continue
-        most = guard.most(cycle)
+        most = _most(cycle, guard)
         said = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
         if said:
             return guard, said

@@ -114,8 +114,24 @@ def flapping(cycle: Cycle, _change: Change) -> str | None:
     return f"their number has turned {turns} times in an hour, turns_per_hour allows {budget}: the larger number stays"
 
 
-def grow_stabilised(cycle: Cycle, _change: Change) -> str | None:
-    """Object to growing until somebody has been overloaded for the whole of a window."""
+def gave_up(cycle: Cycle) -> bool:
+    """Say whether so many steps up drained no more that another one would not either."""
+    most = cycle.policy.give_up_after
+    return most is not None and cycle.history.drained.in_vain >= most
+
+
+def in_vain(cycle: Cycle, change: Change) -> str | None:
+    """Object to growing that would not help, beyond what the operator asks for."""
+    if not gave_up(cycle) or change.consumers <= cycle.floor:
+        return None
+    steps, level = cycle.history.drained.in_vain, cycle.history.drained.level
+    return f"{many(steps, 'step')} up drained no more than {level:.3g} records/s: the bottleneck is elsewhere"
+
+
+def grow_stabilised(cycle: Cycle, change: Change) -> str | None:
+    """Object to growing until somebody has been overloaded for the whole of a window, beyond what the operator asks for."""
+    if change.consumers <= cycle.floor:
+        return None
     since, window = cycle.history.overloaded_since, cycle.policy.grow_stabilisation_s
     lasted = 0.0 if since is None else cycle.now - since
     return f"overloaded for {lasted:.0f} s of {window:g} s" if lasted < window else None

@@ -27,7 +27,8 @@ def relieve(cycle: Cycle) -> Step | None:
         at_most=at_most,
     )
     plan, detail, limit = fitted.plan, _overload_text(cycle, fitted, bound), limit_of_fit(cycle, fitted, bound)
-    if fitted.capacity > policy.usable_bytes_per_s and not worthwhile(cycle, plan.owner):
+    more = plan.consumers > len(present.holders)  # relieves somebody, if not yet who carries most
+    if fitted.capacity > policy.usable_bytes_per_s and not more and not worthwhile(cycle, plan.owner):
         lower = f"no other placement lowers the highest load by {policy.tolerance_ratio:.0%} or more"
         said = f"{detail}; with {at_most} at most {lower}"
         return Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=said, limited_by=limit, hot=size.hot)
@@ -38,10 +39,12 @@ def _overload_text(cycle: Cycle, fitted: Fitted, limit: Bound) -> str:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     first = size.overloaded[0]
     others = f" and {len(size.overloaded) - 1} more are" if len(size.overloaded) > 1 else " is"
-    bound = f" ({fitted.wanted} without {limit.guard.name})" if fitted.wanted > limit.count else ""
+    bounded = fitted.wanted > limit.count
+    bound = f" ({fitted.wanted} without {limit.guard.name})" if bounded else ""
+    why = f": {limit.said}" if bounded and limit.said else ""
     return (
         f"consumer {first} with {rate_text(size.loads[first])}{others} above {rate_text(cycle.policy.overload_bytes_per_s)}; "
-        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}"
+        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}{why}"
     )
 
 
