@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S
-from autoscaler.policy import ContradictionsError, Count, Number, Policy, contradictions
+from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
 from autoscaler.references import resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -320,6 +320,7 @@ _PLACES: Mapping[type[BaseModel], str] = {
     Settings: "to the top level",
     Cluster: "under cluster",
     Group: "to a group, under groups",
+    Window: "under windows of a group",
     Measure: "under measure",
     Handover: "under handover",
     Audit: "under audit",

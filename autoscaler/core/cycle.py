@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
+from autoscaler.core.orders import Orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
 from autoscaler.core.progress import Progress
@@ -20,6 +21,7 @@ class Cycle:
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
         progress: How every partition gets on of which that is known.
+        orders: The policy's limits as they hold now.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -30,6 +32,7 @@ class Cycle:
     planner: Planner
     history: History
     policy: Policy
+    orders: Orders
     now: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
 
@@ -41,7 +44,7 @@ class Cycle:
     @property
     def floor(self) -> int:
         """Return how many consumers stay in any case: the minimum, but not more than there are partitions, and one."""
-        return max(1, min(self.policy.min_consumers, len(self.load.partitions)))
+        return max(1, min(self.orders.least, len(self.load.partitions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

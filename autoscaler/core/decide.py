@@ -1,6 +1,7 @@
 """*decide*: one cycle's answer for one group, as a pure function of what was observed, what is remembered, and the policy.
 
-The rules stand in one ordered table; the first that has something to say is the decision. Equal input gives equal output: no
+The rules stand in one ordered table; the first that has something to say is the decision, as far as the guards (a table too)
+let it pass. Equal input gives equal output: no
 clock, randomness, logging or I/O, and the order of mappings does not matter.
 """
 
@@ -11,13 +12,11 @@ from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
 from autoscaler.core.diff import steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
+from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
-from autoscaler.core.load import read_load
-from autoscaler.core.planner import Planner
-from autoscaler.core.present import held, read_present
-from autoscaler.core.progress import Holding, Progress, follow, judged
+from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
-from autoscaler.core.size import measure_size
+from autoscaler.core.reading import read_cycle
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import consumer_loads, r_score
@@ -25,6 +24,7 @@ from autoscaler.policy import Policy
 
 __all__ = ["RULES", "History", "decide", "hold"]
 
+_LIMITS = (Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED)
 _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING")
 
 
@@ -37,49 +37,30 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
         policy: What the user asks of this group.
         now: Seconds since the epoch, not before the ``now`` of the previous call.
     """
-    cycle = _read(observation, history, policy, now)
-    rules = RULES if policy.sizing == "rates" else PUBLISHED_RULES
-    step = next(s for rule in rules if (s := rule(cycle)) is not None)
+    cycle = read_cycle(observation, history, policy, now)
+    step = _choose(cycle)
     decision = _answer(cycle, step)
     return decision, _remember(cycle, step, decision)
 
 
+def _choose(cycle: Cycle) -> Step:
+    """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
+    held = None
+    rules = RULES if cycle.policy.sizing == "rates" else PUBLISHED_RULES
+    for step in (s for rule in rules if (s := rule(cycle)) is not None):
+        left = guarded(cycle, step)
+        idle = left.target is None and left.requested is None
+        if left is not step and idle and step.reason in _LIMITS:
+            held = held or left
+        else:
+            return held if held is not None and idle else left
+    msg = "the last rule always answers"
+    raise AssertionError(msg)
+
+
 def hold(observation: Observation, policy: Policy, now: float, reason: Reason, detail: str) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    return _answer(_read(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
-
-
-def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
-    parked = observation.state.parked if observation.state is not None else {}
-    history = replace(history, tracks=follow(history.tracks, observation.snapshot))
-    holds = Holding(
-        held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
-    )
-    progress = judged(observation.snapshot, history.tracks, holds)
-    stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
-    present = read_present(observation, load.partitions)
-    history = history.measured(observation.snapshot.sample_ts, load.fresh)
-    planner = Planner.of(policy, history)
-    advised = policy.mode == "advise" or observation.state is None
-    size = measure_size(load, present, policy, planner, advised=advised)
-    if observation.state is not None:
-        history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
-    if load.stale:
-        history = replace(history, recommendations=())
-    elif size.calm is not None and not load.unknown and not load.absent:
-        history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
-    return Cycle(
-        observation=observation,
-        load=load,
-        present=present,
-        size=size,
-        planner=planner,
-        history=history,
-        policy=policy,
-        now=now,
-        progress=progress,
-    )
+    return _answer(read_cycle(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
@@ -354,5 +335,7 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != (cycle.present.requested or frozenset())
     moves = bool(moved(cycle.present.owner, decision.target))
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
-    intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves) if acting and (scales or moves) else None
-    return replace(history, waiting_since=since, intent=intent)
+    if not acting or not (scales or moves):
+        return replace(history, waiting_since=since, intent=None)
+    by = len(decision.requested) - len(cycle.present.requested or ())
+    return replace(history, waiting_since=since, intent=Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=by))

@@ -31,7 +31,7 @@ def as_published(cycle: Cycle) -> Step | None:
         said = f"{detail}; the last step is {rest:.0f} s of {cycle.policy.cooldown_s:g} s ago"
         return Step(reason=reason, limited_by=Reason.COOLING_DOWN, detail=said)
     if (limit := _limit(cycle, len(placed))) is not None:
-        bound = cycle.policy.max_consumers if limit is Reason.AT_MAXIMUM else cycle.floor
+        bound = cycle.orders.most if limit is Reason.AT_MAXIMUM else cycle.floor
         return Step(reason=reason, limited_by=limit, detail=f"{detail}; {bound} is the limit, and nothing changes")
     return _towards(cycle, slots, placed, reason, detail)
 
@@ -94,7 +94,7 @@ def _rests_s(cycle: Cycle) -> float | None:
 
 
 def _limit(cycle: Cycle, count: int) -> Reason | None:
-    if count > cycle.policy.max_consumers:
+    if count > cycle.orders.most:
         return Reason.AT_MAXIMUM
     return Reason.AT_MINIMUM if count < cycle.floor else None
 
