@@ -15,7 +15,8 @@ from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, 
 from autoscaler.model import TopicPartition
 
 _WORK = 20_000  # partitions gone through for one number of consumers: a cycle has a second for all of them
-_MOST, _LEAST = 16, 3  # rebalances that are simulated for one number of consumers
+_MOST, _LEAST = 12, 2  # memberships that are simulated for one number of consumers
+_BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # nobody's holdings count, only places in the order
 _SURE = 0.02  # of the load: a narrower span counts as one number
 
 Rates = Mapping[TopicPartition, float]
@@ -78,14 +79,19 @@ def afresh(group: NativeGroup, assignor: Assignor) -> NativeGroup:
 
 
 def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]:
-    cases = max(_LEAST, min(_MOST, _WORK // max(1, sum(group.partitions.values()))))
+    if not group.alike and group.assignor not in _BY_PLACE:
+        yield None
+        return
+    each = sum(group.partitions.values()) * len(_clients(group))
+    cases = max(_LEAST, min(_MOST, _WORK // max(1, each)))
     for members in islice(_memberships(group, consumers), cases):
         for client in _clients(group):
             yield assign(following(group, members), client)
 
 
 def _clients(group: NativeGroup) -> tuple[Client, ...]:
-    return group.clients if group.assignor in {Assignor.STICKY, Assignor.COOPERATIVE_STICKY} else group.clients[:1]
+    sticky = group.assignor in {Assignor.STICKY, Assignor.COOPERATIVE_STICKY} and any(c.owned for c in group.consumers)
+    return group.clients if sticky else group.clients[:1]
 
 
 def _memberships(group: NativeGroup, consumers: int) -> Iterator[Sequence[Consumer]]:
@@ -93,7 +99,7 @@ def _memberships(group: NativeGroup, consumers: int) -> Iterator[Sequence[Consum
     there = group.consumers
     if consumers == len(there):
         yield there
-    elif group.assignor in {Assignor.RANGE, Assignor.ROUND_ROBIN} and group.alike:
+    elif group.alike and (group.assignor in _BY_PLACE or not any(c.owned for c in there)):
         yield [*there, *_new(group, consumers - len(there), 0)][:consumers]  # only places in the order count
     elif consumers > len(there):
         for case in range(_MOST):

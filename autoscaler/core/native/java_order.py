@@ -1,7 +1,7 @@
 """In which order Java's hash maps go through their keys: some assignors give spare partitions to who comes first.
 
-Only what assignors use: strings, small integers and topic ids as keys. Keys that share a bucket come in the order given, for Kafka
-that in which they were put in, which is not known here; in a table at most three quarters full that is a minority.
+Only what assignors use: strings, small integers and topic ids as keys. Keys that share a bucket come in the order given, for
+Kafka that in which they were put in, which is not known here; in a table at most three quarters full that is a minority.
 """
 
 import base64

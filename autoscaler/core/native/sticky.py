@@ -6,6 +6,7 @@ All of them end with numbers that differ by one at most, but they give up differ
 """
 
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
 
 from autoscaler.core.native.java_order import hashed, string_hash
 from autoscaler.core.native.values import Assigned, Client, Consumer
@@ -89,31 +90,53 @@ def _deal(held: Held, free: Sequence[TopicPartition], below: list[str], at_least
 
 def _by_moves(owned: Mapping[str, list[TopicPartition]], partitions: Sequence[TopicPartition], client: Client) -> Held:
     held: Held = {m: list(ps) for m, ps in owned.items()}
-    first = 0 if client is Client.LIBRDKAFKA else -1  # which of the fullest member's partitions is offered first
-    offered = _offered(held, first)
+    offered = _offered(held, 0 if client is Client.LIBRDKAFKA else -1)
     taken = set(offered)
     free = [p for p in partitions if p not in taken]
     if client is Client.LIBRDKAFKA and offered:
         free.reverse()  # it goes through its map of partitions backwards
-    for p in free:
-        held[min(held, key=lambda m: (len(held[m]), m))].append(p)
+    sizes = {m: len(ps) for m, ps in held.items()}
     holder = {p: m for m, ps in held.items() for p in ps}
+    queue = [(size, m) for m, size in sizes.items()]  # with entries of former sizes, which are passed over
+    heapify(queue)
+    for p in free:
+        _give(p, _emptiest(queue, sizes), holder, sizes, queue)
     for p in (*free, *offered):
-        emptiest = min(held, key=lambda m: (len(held[m]), m))
-        if len(held[holder[p]]) > len(held[emptiest]) + 1:
-            held[holder[p]].remove(p)
-            held[emptiest].append(p)
-            holder[p] = emptiest
-    return held
+        emptiest = _emptiest(queue, sizes)
+        if sizes[holder[p]] > sizes[emptiest] + 1:
+            sizes[holder[p]] -= 1
+            heappush(queue, (sizes[holder[p]], holder[p]))
+            _give(p, emptiest, holder, sizes, queue)
+    given: Held = {m: [] for m in owned}
+    for p, m in holder.items():
+        given[m].append(p)
+    return given
+
+
+def _emptiest(queue: list[tuple[int, str]], sizes: Mapping[str, int]) -> str:
+    while queue[0][0] != sizes[queue[0][1]]:
+        heappop(queue)
+    return queue[0][1]
+
+
+def _give(
+    p: TopicPartition, member: str, holder: dict[TopicPartition, str], sizes: dict[str, int], queue: list[tuple[int, str]]
+) -> None:
+    holder[p] = member
+    sizes[member] += 1
+    heappush(queue, (sizes[member], member))
 
 
 def _offered(held: Held, first: int) -> list[TopicPartition]:
-    """Return what members hold in the order in which it may be moved: always one of whoever has most left."""
-    left = {m: list(ps) for m, ps in held.items() if ps}
+    """Return what members hold in the order in which it may be moved: always one of whoever has most left.
+
+    Args:
+        held: What each has, ordered.
+        first: Which of its partitions is offered first: 0 or -1.
+    """
     offered = []
-    while left:
-        fullest = max(left, key=lambda m: (len(left[m]), m))
-        offered.append(left[fullest].pop(first))
-        if not left[fullest]:
-            del left[fullest]
+    left = {m: iter(ps if first == 0 else reversed(ps)) for m, ps in held.items()}
+    ranks = sorted(held, reverse=True)  # of equal ones the last by name
+    for size in range(max(map(len, held.values()), default=0), 0, -1):
+        offered += [next(left[m]) for m in ranks if len(held[m]) >= size]
     return offered
