@@ -1,4 +1,4 @@
-"""The simulated assignors against Kafka's own classes, as the embedded broker has them: the same assignment, not just the load."""
+"""The simulated assignors against the classes of the embedded broker: the same assignment, not just the same load."""
 
 import base64
 import random
