@@ -203,12 +203,21 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of a native group and what Kafka assigned to it."""
+    """One member of a native group and what Kafka assigned to it.
+
+    Attributes:
+        topics: What it subscribes to; ``None`` if that is not known, or a pattern.
+        instance: Its ``group.instance.id``; ``None`` for a dynamic member.
+        library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
+    """
 
     member_id: str
     client_id: str
     host: str
     assigned: frozenset[TopicPartition]
+    topics: frozenset[str] | None = None
+    instance: str | None = None
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +225,7 @@ class GroupMembers:
     """The membership of a group on Kafka's own protocol."""
 
     state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, DEAD, UNKNOWN
-    kind: str  # CLASSIC, CONSUMER, UNKNOWN
+    kind: str  # CLASSIC, CONSUMER, SHARE, STREAMS, OTHER (not of consumers: Connect, a schema registry), UNKNOWN
     assignor: str
     members: tuple[Member, ...]
     at: float

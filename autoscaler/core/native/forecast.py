@@ -7,7 +7,7 @@ rebalances is simulated and the answer is a span. The possibilities are the same
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from autoscaler.core.native.assignors import assign, following
@@ -82,11 +82,32 @@ def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]
     if not group.alike and group.assignor not in _BY_PLACE:
         yield None
         return
-    each = sum(group.partitions.values()) * len(_clients(group))
+    each = sum(group.partitions.values()) * len(_clients(group)) * max(1, abs(consumers - len(group.consumers)))
     cases = max(_LEAST, min(_MOST, _WORK // max(1, each)))
+    sticks = group.assignor not in _BY_PLACE and any(c.owned for c in group.consumers)
     for members in islice(_memberships(group, consumers), cases):
         for client in _clients(group):
             yield assign(following(group, members), client)
+            if sticks and abs(consumers - len(group.consumers)) > 1:
+                yield _one_by_one(group, members, client)
+
+
+def _one_by_one(group: NativeGroup, members: Sequence[Consumer], client: Client) -> Assigned | None:
+    """Return what they get when every one that comes or goes makes a rebalance of its own."""
+    now = {c.member_id: c for c in group.consumers}
+    then = {c.member_id: c for c in members}
+    changes = sorted(set(now) ^ set(then))
+    held: Assigned | None = None
+    for member in changes:
+        if member in now:
+            del now[member]
+        else:
+            now[member] = then[member]
+        held = assign(following(group, sorted(now.values(), key=lambda c: c.member_id)), client)
+        if held is None:
+            return None
+        now = {m: replace(c, owned=frozenset(held[m])) for m, c in now.items()}
+    return held
 
 
 def _clients(group: NativeGroup) -> tuple[Client, ...]:
