@@ -39,6 +39,10 @@ class Reason(StrEnum):
     RETENTION_AT_RISK = "RETENTION_AT_RISK"
     STUCK_PARTITION = "STUCK_PARTITION"
     OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+    ASSIGNOR_UNPREDICTABLE = "ASSIGNOR_UNPREDICTABLE"
+    ASSIGNOR_LIMIT = "ASSIGNOR_LIMIT"
+    GROUP_DIFFERS = "GROUP_DIFFERS"
+    STATIC_MEMBERS = "STATIC_MEMBERS"
 
 
 class RateSource(StrEnum):
@@ -232,6 +236,19 @@ class GroupMembers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Consumers of a native group that this controller starts and ends; its pool numbers them from 0.
+
+    Attributes:
+        requested: Those that should run; ``None`` as long as nobody was asked for.
+        running: Those that do.
+    """
+
+    requested: frozenset[int] | None
+    running: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """Everything that one decision may look at.
 
@@ -239,6 +256,7 @@ class Observation:
         state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
         members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
         unread: Why the control log could not be read; ``None`` if it was, or need not be.
+        started: For a native group that acts; ``None`` for any other.
     """
 
     group: str
@@ -246,6 +264,7 @@ class Observation:
     state: GroupState | None
     members: GroupMembers | None = None
     unread: str | None = None
+    started: Started | None = None
 
     @property
     def consumers_known(self) -> bool:

@@ -112,8 +112,6 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     least, most = group.get("min_consumers", 1), group.get("max_consumers", Policy.model_fields["max_consumers"].default)
     if isinstance(least, int) and isinstance(most, int) and least > most:
         found.append(f"min_consumers {least} is above max_consumers {most}")
-    if group.get("assignment") == "native" and group.get("mode") == "act":
-        found.append("mode act is not available for assignment native: use mode advise, or assignment managed")
     algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
     if algorithm in get_args(Algorithm) and algorithm not in PRICED:
         given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]

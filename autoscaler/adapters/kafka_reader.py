@@ -139,9 +139,7 @@ class _Asking:
         if self._manager.broker_version_data.api_versions[ListGroupsRequest.API_KEY][1] < _TYPES_LISTED:
             return {}
         listed = self._send(ListGroupsRequest(states_filter=[], types_filter=["share", "streams"], min_version=5), node).groups
-        return {
-            g.group_id: (g.group_type.upper(), _state(g.group_state), "", ()) for g in listed if g.group_id in groups
-        }
+        return {g.group_id: (g.group_type.upper(), _state(g.group_state), "", ()) for g in listed if g.group_id in groups}
 
     def _send(self, request: Any, node: int | None) -> Any:
         async def answer() -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
+from autoscaler.core.native.outlook import Outlook
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
 from autoscaler.core.size import Size
@@ -18,6 +19,7 @@ class Cycle:
 
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
+        outlook: For a native group whose members are known: what its assignor will do.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -29,11 +31,12 @@ class Cycle:
     history: History
     policy: Policy
     now: float
+    outlook: Outlook | None = None
 
     @property
     def advised(self) -> bool:
         """Say whether steps are only shown."""
-        return self.policy.mode == "advise" or self.observation.state is None
+        return self.policy.mode == "advise" or (self.observation.state is None and self.observation.started is None)
 
     @property
     def floor(self) -> int:
@@ -50,6 +53,7 @@ class Step:
         requested: Consumers that should run; ``None``: as requested so far.
         waiting: Requested consumers are awaited.
         inert: Not even consumers that hold nothing are ended.
+        counted: Only the number of consumers is ours to set: who holds what binds nobody.
     """
 
     reason: Reason
@@ -60,6 +64,7 @@ class Step:
     hot: tuple[TopicPartition, ...] = ()
     waiting: bool = False
     inert: bool = False
+    counted: bool = False
 
 
 def rate_text(bytes_per_s: float) -> str:

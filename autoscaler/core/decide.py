@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
-from autoscaler.core.diff import steps
+from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.load import read_load
+from autoscaler.core.native import rules
+from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import read_present
 from autoscaler.core.size import measure_size
@@ -36,7 +38,7 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
         now: Seconds since the epoch, not before the ``now`` of the previous call.
     """
     cycle = _read(observation, history, policy, now)
-    step = next(s for rule in RULES if (s := rule(cycle)) is not None)
+    step = next(s for rule in _rules(policy) if (s := rule(cycle)) is not None)
     decision = _answer(cycle, step)
     return decision, _remember(cycle, step, decision)
 
@@ -53,7 +55,8 @@ def _read(observation: Observation, history: History, policy: Policy, now: float
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
     advised = policy.mode == "advise" or observation.state is None
-    size = measure_size(load, present, policy, planner, advised=advised)
+    outlook = look_ahead(observation, load, policy)
+    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
     if load.stale:
@@ -69,6 +72,7 @@ def _read(observation: Observation, history: History, policy: Policy, now: float
         history=history,
         policy=policy,
         now=now,
+        outlook=outlook,
     )
 
 
@@ -132,6 +136,15 @@ def _need_fresh(cycle: Cycle) -> Step | None:
     return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
 
 
+def _need_fresh_count(cycle: Cycle) -> Step | None:
+    """Let a native group grow by rates that are partly old, and do nothing else by them."""
+    step = _need_fresh(cycle)
+    if step is None:
+        return None
+    growing = rules.grow(cycle)
+    return growing if growing is not None and growing.requested else replace(step, target=None, requested=None, counted=True)
+
+
 def _error(cycle: Cycle) -> str:
     errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
     return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
@@ -160,6 +173,10 @@ def _rest(cycle: Cycle) -> Step:
     if present.parked:
         return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(present.parked))
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
+
+
+def _rest_counted(cycle: Cycle) -> Step:
+    return replace(_rest(cycle), counted=True)
 
 
 def _settled(cycle: Cycle) -> Step:
@@ -199,6 +216,25 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _rest,
 )
 
+NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
+    rules.refuse_managed,
+    _need_partitions,
+    rules.settle,
+    _need_members,
+    rules.start_first,
+    rules.refuse_unpredictable,
+    _need_rates,
+    rules.keep_bounds,
+    _need_fresh_count,
+    rules.grow,
+    rules.shrink,
+    _rest_counted,
+)
+
+
+def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
+    return NATIVE_RULES if policy.assignment == "native" else RULES
+
 
 def _answer(cycle: Cycle, step: Step) -> Decision:
     observation, load, present, size, policy = cycle.observation, cycle.load, cycle.present, cycle.size, cycle.policy
@@ -213,16 +249,19 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
-    wanted = step.requested if step.requested is not None else present.requested or frozenset()
-    if not step.inert:
+    wanted = step.requested if step.requested is not None else _requested(cycle)
+    if not step.inert and not step.counted:
         wanted |= set(target.values())
+    requested = _requested(cycle)
     actions = (
         ()
         if step.inert
+        else count_steps(requested=requested, wanted=wanted)
+        if step.counted
         else steps(
             observed if step.target is None else present.owner,
             target,
-            requested=present.requested or frozenset(),
+            requested=requested,
             wanted=wanted,
             removable=_removable(cycle),
             parked=present.parked,
@@ -258,6 +297,12 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         hot=step.hot,
         parked=tuple(sorted(present.parked)),
     )
+
+
+def _requested(cycle: Cycle) -> frozenset[int]:
+    """Return the consumers asked for so far: who is there, where nobody is asked for by this controller."""
+    started = cycle.observation.started
+    return (cycle.present.requested if started is None else started.requested) or frozenset()
 
 
 def _unless_oversized(cycle: Cycle, step: Step) -> Step:
@@ -307,5 +352,7 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != (cycle.present.requested or frozenset())
     moves = bool(moved(cycle.present.owner, decision.target))
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
+    if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
+        return replace(history, waiting_since=cycle.now, last_scale_at=cycle.now, intent=None)
     intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves) if acting and (scales or moves) else None
     return replace(history, waiting_since=since, intent=intent)

@@ -1,7 +1,7 @@
 """The hottest consumer of native groups, predicted against real: ``python -m tests.bench.assignors --topologies 50``.
 
-A topology is a group of real clients on some random topics with random rates, which then becomes larger or smaller. Rates are only
-numbers here: what is compared is who holds what.
+A topology is a group of real clients on some random topics with random rates, which then becomes larger or smaller. Rates are
+only numbers here: what is compared is who holds what.
 """
 
 import argparse

@@ -129,7 +129,7 @@ def rebalances(draw: st.DrawFn) -> tuple[NativeGroup, Client, list[Consumer]]:
 
 
 @given(rebalances())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_every_partition_goes_to_one_member_and_nobody_has_two_more_than_another(
     case: tuple[NativeGroup, Client, list[Consumer]],
 ) -> None:
@@ -146,7 +146,7 @@ def test_every_partition_goes_to_one_member_and_nobody_has_two_more_than_another
 
 
 @given(rebalances())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_sticky_assignors_move_nothing_when_nobody_comes_or_goes(case: tuple[NativeGroup, Client, list[Consumer]]) -> None:
     before, client, _ = case
     after = holding(before, client, list(before.consumers))

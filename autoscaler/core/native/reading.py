@@ -70,7 +70,9 @@ def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> st
     if len(said) < len({m.topics for m in members}):
         return "what its members subscribe to is not known, or a pattern"
     if len(said) > 1:
-        return f"its members subscribe to different topics ({len(said)} ways): give all of them the same, or each kind its own group"
+        return (
+            f"its members subscribe to different topics ({len(said)} ways): give all of them the same, or each kind its own group"
+        )
     topics = next(iter(said))
     if more := sorted(topics - set(counts)):
         return f"its members also subscribe to {', '.join(more[:4])}, which is not measured: add it to topics of the group"
