@@ -200,7 +200,7 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
     if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
-        found.append("sizing by a published policy places partitions, and needs assignment managed: Kafka places those of a native group")
+        found.append("a published sizing places partitions and needs assignment managed: Kafka places those of a native group")
     if group.get("sizing", "rates") == "rates":
         given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
         found += [
