@@ -45,7 +45,7 @@ class Remarks:
             if (ratio := clock_ratio(self._first[worker], beats[worker])) is not None and ratio < _DRIFT_RATIO:
                 self._slow.add(worker)
                 client_log.warning(
-                    "group %s: the clock of worker %s has gone %.0f %% as fast as the brokers', and the margin of a lease covers a "
+                    "group %s: the clock of worker %s has gone %.0f %% as fast as the brokers', and a lease's margin covers a "
                     "tenth: look at that machine's clock, unless the brokers' was set",
                     self._group, f"{worker.name}/{worker.uuid}", 100 * ratio,
                 )  # fmt: skip
