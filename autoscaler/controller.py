@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
+from autoscaler.core.tails import Standing, standing, without, worth_a_look
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
     Decision,
@@ -34,6 +35,7 @@ from autoscaler.ports import (
     PlanIntent,
     PlanPublisher,
     PoolState,
+    TailReader,
     WorkerPool,
 )
 
@@ -79,6 +81,7 @@ class GroupController:
 
     Attributes:
         watch: Looks who consumes when a managed group is only advised.
+        tails: Looks whether what is unread holds a record at all; without it every lag is one.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -92,6 +95,8 @@ class GroupController:
     summarise: Callable[[Decision], str]
     sink: CycleSink
     watch: GroupWatch | None = None
+    tails: TailReader | None = None
+    _unread: Standing = field(default_factory=dict)
     _history: History = field(default_factory=History)
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
@@ -104,6 +109,7 @@ class GroupController:
         Raises:
             FencedError: Another controller has taken over this group; the caller must end the job.
         """
+        snapshot = self._without_markers(snapshot)
         stages = Stages(clock=self.clock, seconds=dict(measured))
         observation = Observation(group=self.policy.group, snapshot=snapshot, state=self._state, members=None)
         outcomes: tuple[ActionOutcome, ...] = ()
@@ -135,6 +141,16 @@ class GroupController:
             self._pool.close()
         if self.watch is not None:
             self.watch.close()
+        if self.tails is not None:
+            self.tails.close()
+
+    def _without_markers(self, snapshot: LoadSnapshot) -> LoadSnapshot:
+        """Return the measurement without lags that nobody can ever work off."""
+        if self.tails is None:
+            return snapshot
+        self._unread = standing(self._unread, snapshot)
+        self.tails.ask(worth_a_look(self._unread, snapshot.sample_ts))
+        return without(snapshot, self.tails.empty())
 
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)

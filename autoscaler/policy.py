@@ -13,7 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
 ]  # fmt: skip
+Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
+PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -67,6 +69,12 @@ class Policy(BaseModel):
     backlog_s: Annotated[Number, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
     stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    sizing: Sizing = "rates"
+    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -92,6 +100,8 @@ class Policy(BaseModel):
     @property
     def planner(self) -> str:
         """Return the algorithm and what it was asked to weigh, as the audit shows it: ``PACE balanced``."""
+        if self.sizing != "rates":
+            return self.sizing
         if self.algorithm not in PRICED:
             return self.algorithm
         price = "" if self.consumer_price is None else f" at {self.consumer_price:g} per consumer"
@@ -122,6 +132,11 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    if group.get("sizing", "rates") == "rates":
+        given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
+        found += [
+            f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
+        ]
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
         found.append("topics names a topic twice")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.progress import Track
 from autoscaler.model import TopicPartition
 from autoscaler.packing import DriftEstimator
 
@@ -29,6 +30,7 @@ class History:
         drift: How far rates go from one measurement to the next.
         measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
         measured_every_s: Time between the latest two of them; ``None`` before the second.
+        tracks: For how long each partition has stood still.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -39,6 +41,7 @@ class History:
     drift: DriftEstimator = field(default_factory=DriftEstimator)
     measured_at: float | None = None
     measured_every_s: float | None = None
+    tracks: Mapping[TopicPartition, Track] = field(default_factory=dict)
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":

@@ -8,11 +8,11 @@ import pytest
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset
+from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset, Span, TopicPartition
 from autoscaler.policy import Policy
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader
-from tests.builders import CAPACITY, TOPIC, members, rates, snapshot, tp
+from tests.builders import CAPACITY, TOPIC, load, members, rates, snapshot, tp
 
 LINES = tuple[int, Decision]
 
@@ -108,6 +108,36 @@ def test_every_cycle_is_recorded_and_shown_and_only_acting_ones_have_outcomes() 
         phases = [(o.phase, o.status) for o in entry.outcomes]
         assert phases == ([("intent", "planned"), ("outcome", "done")] if entry.decision.actions else [])
     assert any(e.handovers for e in world.audit.entries)
+
+
+@dataclass
+class Tails:
+    """Knows of some partitions that what is unread of them is nothing."""
+
+    nothing: frozenset[TopicPartition] = frozenset()
+    asked: Mapping[TopicPartition, Span] = field(default_factory=dict)
+
+    def ask(self, spans: Mapping[TopicPartition, Span]) -> None:
+        self.asked = spans
+
+    def empty(self) -> Mapping[TopicPartition, Span]:
+        return {p: span for p, span in self.asked.items() if p in self.nothing}
+
+    def close(self) -> None:
+        self.asked = {}
+
+
+def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_written_down() -> None:
+    world = World()
+    world.controller.tails = Tails(frozenset({tp(0)}))
+    for _ in range(10):
+        world.number += 1
+        world.clock.advance(1.0)
+        loads = [load(tp(0), 40.0, lag_records=1, log_end=101, lag_s=99.0), load(tp(1), 40.0, lag_records=2, log_end=102)]
+        decision = world.controller.cycle(world.number, snapshot(loads, at=world.clock.now()), {})
+    assert decision.total_lag_records == 2
+    assert [(x.lag_records, x.lag_s) for x in world.audit.entries[-1].snapshot.loads] == [(0, 0.0), (2, 0.0)]
+    assert [x.lag_records for x in world.audit.entries[0].snapshot.loads] == [1, 2], "before anybody looked it is a lag"
 
 
 def test_advise_computes_the_same_and_touches_nothing() -> None:
