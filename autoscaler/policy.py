@@ -17,8 +17,10 @@ from autoscaler.schedule import is_open, problem_of
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
 ]  # fmt: skip
+Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
 Paused = Literal["all", "growing", "shrinking"]
+PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -135,6 +137,12 @@ class Policy(BaseModel):
     move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
     move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    sizing: Sizing = "rates"
+    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -160,6 +168,8 @@ class Policy(BaseModel):
     @property
     def planner(self) -> str:
         """Return the algorithm and what it was asked to weigh, as the audit shows it: ``PACE balanced``."""
+        if self.sizing != "rates":
+            return self.sizing
         if self.algorithm not in PRICED:
             return self.algorithm
         price = "" if self.consumer_price is None else f" at {self.consumer_price:g} per consumer"
@@ -191,6 +201,13 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
+        found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
+    if group.get("sizing", "rates") == "rates":
+        given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
+        found += [
+            f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
+        ]
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
         found.append("topics names a topic twice")

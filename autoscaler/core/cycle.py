@@ -1,13 +1,14 @@
 """What the rules of one cycle share: the inputs as read, and the step that a rule answers with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
 from autoscaler.core.orders import Orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
+from autoscaler.core.progress import Progress
 from autoscaler.core.size import Size
 from autoscaler.model import Observation, Reason, TopicPartition
 from autoscaler.policy import Policy
@@ -20,6 +21,7 @@ class Cycle:
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
         orders: The policy's limits as they hold now.
+        progress: How every partition gets on of which that is known.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -32,6 +34,7 @@ class Cycle:
     policy: Policy
     orders: Orders
     now: float
+    progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
 
     @property
     def advised(self) -> bool:

@@ -14,6 +14,8 @@ from autoscaler.core.diff import steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
+from autoscaler.core.progress import Progress
+from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
@@ -43,8 +45,8 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
 
 def _choose(cycle: Cycle) -> Step:
     """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
-    held = None
-    for step in (s for rule in RULES if (s := rule(cycle)) is not None):
+    held, rules = None, RULES if cycle.policy.sizing == "rates" else PUBLISHED_RULES
+    for step in (s for rule in rules if (s := rule(cycle)) is not None):
         left = guarded(cycle, step)
         idle = left.target is None and left.requested is None
         if left is not step and idle and step.reason in _LIMITS:
@@ -116,13 +118,25 @@ def _need_fresh(cycle: Cycle) -> Step | None:
         f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
         f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
     )
-    growing = grow(cycle)
+    growing = grow(cycle) if cycle.policy.sizing == "rates" else None
     return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
 
 
 def _error(cycle: Cycle) -> str:
     errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
     return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
+
+
+def _wait_for_application(cycle: Cycle) -> Step | None:
+    """Change nothing while most of what there is to do stands still: more consumers would stand still too."""
+    load, patience = cycle.load, cycle.policy.stuck_after_s
+    if not load.halted:
+        return None
+    detail = (
+        f"{len(load.stalled)} partitions ({names(load.stalled)}) are held by live consumers and have not advanced for "
+        f"{patience:g} s: the application, or what it writes to, stands still"
+    )
+    return Step(reason=Reason.STUCK_PARTITION, detail=detail, hot=load.stalled[:5])
 
 
 def _end_idle(cycle: Cycle) -> Step | None:
@@ -145,8 +159,8 @@ def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
 
 def _rest(cycle: Cycle) -> Step:
     step, present = _settled(cycle), cycle.present
-    if present.parked:
-        return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(present.parked))
+    if stuck := (*_first(present.parked), *cycle.load.stalled):
+        return replace(step, reason=Reason.STUCK_PARTITION, hot=stuck[:5])
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
 
 
@@ -178,6 +192,7 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     place_added,
     _need_rates,
     _need_fresh,
+    _wait_for_application,
     wait_for_handover,
     keep_maximum,
     relieve,
@@ -188,6 +203,11 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 )
 
 
+# Who sizes by a published policy leaves these to it.
+_SIZING = {relieve, fill_minimum, shrink}
+PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], as_published, *RULES[-2:]) if r not in _SIZING)
+
+
 def _answer(cycle: Cycle, step: Step) -> Decision:
     observation, load, present, size, policy = cycle.observation, cycle.load, cycle.present, cycle.size, cycle.policy
     step = _unless_oversized(cycle, step)
@@ -196,6 +216,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         step.detail,
         _advice(cycle) if policy.mode == "advise" else "",
         _parked(cycle),
+        _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
     )
@@ -281,6 +302,24 @@ def _parked(cycle: Cycle) -> str:
         f"{many(len(parked), 'partition')} ({names(tuple(sorted(parked)))}) parked, {first} at offset {why.offset} "
         f"after {why.owners} consumers in a row were lost there: see autoscaler release"
     )
+
+
+_SAID = {
+    Progress.STALL: "at a standstill although held, counting as no load",
+    Progress.STOP: "at a standstill, held by nobody",
+    Progress.REWIND: "set back",
+    Progress.OPEN_TRANSACTION: "read up to a transaction that stays open",
+}
+
+
+def _standing(cycle: Cycle) -> str:
+    """Say which partitions do not get on, and how each of them does not."""
+    found = {
+        kind: tuple(sorted(p for p, x in cycle.progress.items() if x is kind))
+        for kind in _SAID
+        if kind is not Progress.STALL or not cycle.load.halted
+    }
+    return "; ".join(f"{_SAID[kind]}: {names(ps)}" for kind, ps in found.items() if ps)
 
 
 def _absent(cycle: Cycle) -> str:

@@ -143,8 +143,9 @@ def least_consumers(cycle: Cycle) -> Bound:
 
 def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
     """Return the first row that objects to a change and what it says, or ``None`` if it may be made."""
+    soft = cycle.policy.sizing == "rates"  # a published policy has no other guards than the papers give it
     for guard in GUARDS:
-        if change.kind not in guard.holds or (change.ordered and not guard.hard):
+        if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
             continue
         most = _most(cycle, guard)
         said = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from autoscaler.core.drained import Drained
+from autoscaler.core.progress import Track
 from autoscaler.model import HandoverDone, TopicPartition
 from autoscaler.packing import DriftEstimator
 
@@ -40,6 +41,7 @@ class History:
         drift: How far rates go from one measurement to the next.
         measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
         measured_every_s: Time between the latest two of them; ``None`` before the second.
+        tracks: For how long each partition has stood still.
         direction: Sign of the latest change of the number of consumers; 0 before the first.
         turns: When the number last began to go the other way, oldest first, for an hour.
         overloaded_since: Since when some consumer has been overloaded in every cycle; ``None`` if none is.
@@ -55,6 +57,7 @@ class History:
     drift: DriftEstimator = field(default_factory=DriftEstimator)
     measured_at: float | None = None
     measured_every_s: float | None = None
+    tracks: Mapping[TopicPartition, Track] = field(default_factory=dict)
     direction: int = 0
     turns: tuple[float, ...] = ()
     overloaded_since: float | None = None

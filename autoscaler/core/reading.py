@@ -7,7 +7,8 @@ from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
-from autoscaler.core.present import Present, read_present
+from autoscaler.core.present import Present, held, read_present
+from autoscaler.core.progress import Holding, Progress, follow, judged
 from autoscaler.core.size import measure_size
 from autoscaler.model import Observation
 from autoscaler.policy import Policy
@@ -15,8 +16,14 @@ from autoscaler.policy import Policy
 
 def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
-    parked = observation.state.parked if observation.state is not None else ()
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked)
+    parked = observation.state.parked if observation.state is not None else {}
+    history = replace(history, tracks=follow(history.tracks, observation.snapshot))
+    holds = Holding(
+        held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
+    )
+    progress = judged(observation.snapshot, history.tracks, holds)
+    stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
@@ -39,6 +46,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         policy=policy,
         orders=read_orders(policy, now),
         now=now,
+        progress=progress,
     )
 
 

@@ -54,7 +54,7 @@ def wait_for_handover(cycle: Cycle) -> Step | None:
     if not pending or cycle.advised:
         return None
     said = f"{len(pending)} partitions ({names(pending)}) are changing hands"
-    step = relieve(cycle)
+    step = relieve(cycle) if cycle.policy.sizing == "rates" else None
     if step is None:
         return Step(reason=Reason.HANDOVER_IN_PROGRESS, detail=said, waiting=cycle.history.waiting_since is not None)
     return replace(step, target=None, limited_by=Reason.HANDOVER_IN_PROGRESS, detail=f"{step.detail}; {said}")

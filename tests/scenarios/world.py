@@ -50,6 +50,7 @@ class World:
         start_s: From a request to a worker that is there. Slots in ``never`` do not start at all.
         away: Whether no broker answers.
         dark: Partitions whose broker does not answer.
+        stuck: Partitions whose offset does not advance whoever holds them.
         deadly: Partition that kills whoever holds it, without its committed offset advancing.
         handover_s: From a plan to the new owner holding the partition.
         downstream: Records/s that what consumers write to takes in all; ``None``: the group is behind by ``lag_s``.
@@ -63,6 +64,7 @@ class World:
     away: Callable[[float], bool] = field(default=lambda _: False)
     dark: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
+    stuck: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     deadly: Callable[[float], TopicPartition | None] = field(default=lambda _: None)
     downstream: Callable[[float], float] | None = None
     t: float = 0.0
@@ -143,7 +145,7 @@ class World:
 
     def _fresh(self, partition: TopicPartition, rate: float) -> PartitionLoad:
         if self.downstream is None:
-            return load(partition, rate, lag_s=self.lag_s(self.t))
+            return load(partition, rate, **({"lag_s": self.lag_s(self.t)} | self._behind(partition)))
         behind = (self.arrived - self.committed) / self._records_per_s()
         return load(partition, rate, lag_s=behind, committed=int(self.committed / len(self.traffic(self.t))))
 
@@ -159,6 +161,14 @@ class World:
             else:
                 loads.append(load(p, None, error="broker 0 does not answer"))
         return LoadSnapshot(group="g", sample_ts=now, loads=tuple(loads), known=all(x.known for x in loads))
+
+    def _behind(self, p: TopicPartition) -> dict[str, object]:
+        """Return what is measured of a partition that has been stuck for a while, or is not."""
+        if p not in self.stuck(self.t):
+            return {}
+        since = self.t - next(t for t in range(int(self.t) + 1) if p in self.stuck(t))
+        unread = 1 + int(10 * since)
+        return {"log_end": 100 + unread, "lag_records": unread, "lag_s": since}
 
     def _state(self) -> GroupState:
         owner = self.owner
