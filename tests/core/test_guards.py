@@ -14,7 +14,7 @@ from autoscaler.core.load import read_load
 from autoscaler.core.orders import Steps, read_orders
 from autoscaler.core.reading import read_cycle
 from autoscaler.model import GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
-from autoscaler.policy import Policy
+from autoscaler.policy import Policy, Window
 from tests.builders import T0, load, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -35,6 +35,11 @@ def cycle(rules: Policy, group: GroupState | None = None, history: History | Non
 def test_the_page_shows_the_table_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `([A-Z_]+)` \| (yes|no) \|", PAGE, re.MULTILINE)
     assert rows == [(g.name, g.reason.value, "yes" if g.hard else "no") for g in GUARDS]
+
+
+def test_the_page_names_every_setting_of_a_window_and_of_the_guards() -> None:
+    settings = {*Window.model_fields, *(g.name for g in GUARDS), "move_pause_s"} - LOOKS_AT
+    assert [name for name in sorted(settings) if not re.search(rf"\b{name}\b", PAGE)] == []
 
 
 def test_rows_are_named_for_the_settings_behind_them() -> None:
