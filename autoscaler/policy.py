@@ -19,8 +19,8 @@ Algorithm = Literal[
 ]  # fmt: skip
 Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
-PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 Paused = Literal["all", "growing", "shrinking"]
+PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -127,12 +127,6 @@ class Policy(BaseModel):
     backlog_s: Annotated[Number, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
     stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
-    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
-    sizing: Sizing = "rates"
-    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
-    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
-    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
-    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
     paused: Paused | None = None
     pinned: Annotated[Count, Field(ge=1)] | None = None
     windows: tuple[Window, ...] = ()
@@ -143,6 +137,12 @@ class Policy(BaseModel):
     move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
     move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    sizing: Sizing = "rates"
+    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -199,6 +199,8 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
+        found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
         found.append("a published sizing places partitions and needs assignment managed: Kafka places those of a native group")
     if group.get("sizing", "rates") == "rates":
