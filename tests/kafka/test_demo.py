@@ -246,7 +246,7 @@ def test_a_whole_run_is_green_and_can_be_checked_again(demo: Callable[..., Runni
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_group_of_ordinary_consumers_is_advised_and_left_alone(demo: Callable[..., Running]) -> None:
-    running = demo("--duration", "40", "--native")
+    running = demo("--duration", "40", "--advise")
     assert running.process.wait(timeout=500) == 0, running.said
     assert "ADVISORY" in running.said
     assert "placed by load" in running.said
