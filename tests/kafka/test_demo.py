@@ -251,3 +251,14 @@ def test_a_group_of_ordinary_consumers_is_advised_and_left_alone(demo: Callable[
     assert "ADVISORY" in running.said
     assert "placed by load" in running.said
     assert_nothing_stays(running)
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_ordinary_consumers_are_scaled_up_and_down_with_nothing_lost(demo: Callable[..., Running]) -> None:
+    running = demo("--duration", "120", "--native")
+    assert running.process.wait(timeout=800) == 0, running.said
+    assert "✓ all holds" in running.said
+    assert_nothing_stays(running)
