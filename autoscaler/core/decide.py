@@ -80,7 +80,7 @@ def _need_members(cycle: Cycle) -> Step | None:
         return None  # to be managed, and not yet: what its present consumers hold does not matter
     if members is None:
         return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
-    if _is_nowhere(cycle.observation):
+    if _is_nowhere(cycle.observation) and cycle.observation.started is None:  # where we start them, the first one makes it
         detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
         return Step(reason=Reason.NOT_READY, detail=detail)
     if members.state.upper() in _REBALANCING:

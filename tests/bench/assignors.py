@@ -54,7 +54,9 @@ def run(broker: Broker, kind: Kind, topics: dict[str, int], rnd: random.Random, 
     after = rnd.choice([n for n in range(max(1, before - 3), min(largest, before + 3) + 1) if n != before])
     ids = {t: f.topic_id for t, f in describe(AdminClient(broker.connection()), tuple(chosen)).items()}
     with members(broker, kind, tuple(chosen)) as (_, settled):
-        group = read_group(settled(before, len(partitions)), partitions, ids)
+        found = settled(before, len(partitions))
+        newest_first = tuple(m.member_id for m in sorted(found.members, key=lambda m: m.client_id, reverse=True))
+        group = read_group(found, partitions, ids, newest_first)
         assert isinstance(group, NativeGroup), group
         told = forecast(group, rates, after)
         assert told is not None

@@ -94,7 +94,7 @@ class World:
             )
             for n, (m, c) in enumerate(sorted(self.consumers.items()))
         )  # fmt: skip
-        said = group_state or ("STABLE" if members else "EMPTY")
+        said = group_state or ("STABLE" if members else "EMPTY" if self.rebalances else "DEAD")
         return GroupMembers(state=said, kind="CLASSIC", assignor=self.assignor, members=members, at=self.clock.now())
 
     @property

@@ -15,7 +15,7 @@ _ROUNDS = 4
 
 
 @contextmanager
-def kafka() -> Iterator["KafkaAssignors"]:
+def java() -> Iterator[JavaGateway]:
     """Start a Java process that has the broker's classes, and end it."""
     jars.fetch(jars.KAFKA)
     port, secret = launch_gateway(
@@ -23,9 +23,16 @@ def kafka() -> Iterator["KafkaAssignors"]:
     )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
     try:
-        yield KafkaAssignors(gateway)
+        yield gateway
     finally:
         gateway.shutdown()
+
+
+@contextmanager
+def kafka() -> Iterator["KafkaAssignors"]:
+    """Start a Java process to call the assignors in."""
+    with java() as gateway:
+        yield KafkaAssignors(gateway)
 
 
 class KafkaAssignors:
