@@ -124,7 +124,8 @@ class GroupController:
             with stages("observe_s"):
                 pool, observation = self._observe(snapshot)
             with stages("decide_s"):
-                decision, self._history = decide(observation, self._history, self.policy, self._now())
+                now = self._now()  # before the history is looked at: it may shift that
+                decision, self._history = decide(observation, self._history, self.policy, now)
                 decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
             outcomes = self._act(decision, observation, pool, stages)
             decision = _with_error(decision, outcomes)

@@ -367,4 +367,4 @@ def test_a_clock_that_is_set_changes_no_duration(by: float) -> None:
         world.cycle(5, 5, 5, 5, 5, 5)
         if shrunk is None and len(world.publisher.published[-1].requested) == 1:
             shrunk = second
-    assert shrunk == 8
+    assert shrunk == 5

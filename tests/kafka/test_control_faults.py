@@ -91,18 +91,21 @@ def test_a_broker_killed_while_plans_are_published_leaves_one_truth(world: Kafka
 
 
 def test_a_control_topic_made_anew_begins_with_a_plan_that_waits_for_everybody(world: KafkaWorld, own_broker: Broker) -> None:
-    world.start(0)
+    for slot in (0, 1):
+        world.start(slot)
     world.publisher.publish(intent(world, 0, 0, 0, 0))
     before = world.until(lambda s: not s.pending and len(s.owner) == 4)
     old = world.publisher._state.control_id
     lose(own_broker, CONTROL_TOPIC)
     assert eventually_publish_anew(world, old) > before.epoch, "tokens go on"
-    state = world.publisher.observe()
-    assert [w.uuid for w in state.workers] == [before.workers[0].uuid]
-    assert set(state.owner.values()) == {0}
     plan = world.publisher._state.plan
     assert plan is not None
-    assert plan.waits == {}, "its only worker is the planned owner itself"
+    (other,) = (w.uuid for w in before.workers if w.slot == 1)
+    waits = {tp.partition: {w.worker.uuid for w in ws} for tp, ws in plan.waits.items()}
+    assert waits == {n: {other} for n in range(4)}, "everybody but the planned owner itself, although nobody else held anything"
+    state = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    assert {w.uuid for w in state.workers} == {w.uuid for w in before.workers}
+    assert set(state.owner.values()) == {0}
 
 
 def eventually_publish_anew(world: KafkaWorld, old: str) -> int:

@@ -56,11 +56,16 @@ def test_two_consumers_of_one_process_are_both_told() -> None:
 
 def test_a_forked_child_ends_when_it_is_told_to() -> None:
     with ManagedConsumer(NOWHERE, group="g") as consumer:
+        there, says = os.pipe()
         child = os.fork()
         if child == 0:  # pragma: no cover
+            os.write(says, b"x")
             time.sleep(60)
             os._exit(1)
+        assert os.read(there, 1) == b"x"  # Python forgets a signal that comes before the child has begun
         os.kill(child, signal.SIGTERM)
         _, status = os.waitpid(child, 0)
+        os.close(there)
+        os.close(says)
         assert os.WTERMSIG(status) == signal.SIGTERM
         assert not consumer.stopping
