@@ -24,6 +24,7 @@ from autoscaler.model import (
     ParkPartition,
     Reason,
     ResetOffset,
+    Started,
     TopicPartition,
 )
 from autoscaler.ports import (
@@ -80,8 +81,9 @@ class GroupController:
     """Keeps one group at its target.
 
     Attributes:
-        watch: Looks who consumes when a managed group is only advised.
+        watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
         tails: Looks whether what is unread holds a record at all; without it every lag is one.
+        start: Makes the pool of a native group that acts, whose number of consumers is all that is set; called again as above.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -97,6 +99,8 @@ class GroupController:
     watch: GroupWatch | None = None
     tails: TailReader | None = None
     _unread: Standing = field(default_factory=dict)
+    start: Callable[[], WorkerPool] | None = None
+    _asked: frozenset[int] | None = None  # consumers of a native group that should run
     _history: History = field(default_factory=History)
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
@@ -155,7 +159,7 @@ class GroupController:
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)
         if self.connect is None:
-            return None, self._watched(snapshot, members)
+            return self._started(self._watched(snapshot, members))
         if self._publisher is None or self._pool is None:
             self._publisher, self._pool = self.connect()
         pool = self._pool.observe()
@@ -177,9 +181,22 @@ class GroupController:
                 state = self.watch.observe()
             except AutoscalerError as e:
                 unread = str(e)
+        if self.policy.assignment == "native" and state is not None and not state.workers:
+            state = None  # what is left of a group that was managed binds nobody
         if state is not None and not self._completed:
             self._history, self._completed = History.from_plan(state.plan_at), True
         return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread)
+
+    def _started(self, seen: Observation) -> tuple[PoolState | None, Observation]:
+        """Add which consumers of a native group run here; after a restart those that are found are those that were asked for."""
+        if self.start is None:
+            return None, seen
+        if self._pool is None:
+            self._pool = self.start()
+        pool = self._pool.observe()
+        if self._asked is None and (found := frozenset(pool.running) | frozenset(pool.restarting)):
+            self._asked = found
+        return pool, replace(seen, started=Started(requested=self._asked, running=frozenset(pool.running)))
 
     def _catch_up(self, state: GroupState) -> None:
         if self._publisher is not None and (summary := self._publisher.last_summary()):
@@ -191,6 +208,8 @@ class GroupController:
         self, decision: Decision, observation: Observation, pool: PoolState | None, stages: Stages
     ) -> tuple[ActionOutcome, ...]:
         state = observation.state
+        if observation.started is not None and pool is not None:
+            return self._scale(decision, pool, stages)
         if self.policy.mode != "act" or state is None or pool is None or self._publisher is None or self._pool is None:
             return ()
         outcomes: list[ActionOutcome] = []
@@ -226,6 +245,22 @@ class GroupController:
         if decision.actions or error:
             outcomes.append(self._outcome(decision, epoch, "failed" if error else "done", error))
         return tuple(outcomes)
+
+    def _scale(self, decision: Decision, pool: PoolState, stages: Stages) -> tuple[ActionOutcome, ...]:
+        """Let as many consumers of a native group run as were decided; those that ended are started again by the same call."""
+        if self.policy.mode != "act" or self._pool is None or not (decision.requested or self._asked):
+            return ()
+        running, error = frozenset(pool.running), None
+        try:
+            with stages("apply_s"):
+                self._pool.apply(decision.requested, expected=running, releasable=running - decision.requested)
+            self._asked = decision.requested
+        except AutoscalerError as e:
+            log.warning("group %s: consumers were not changed: %s", self.policy.group, e)
+            error = str(e)
+        if not decision.actions and error is None:
+            return ()
+        return (self._outcome(decision, None, "failed" if error else "done", error),)
 
     def _outcome(
         self, decision: Decision, epoch: int | None, status: str, error: str | None, *, phase: str = "outcome"

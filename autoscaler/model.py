@@ -42,6 +42,10 @@ class Reason(StrEnum):
     RETENTION_AT_RISK = "RETENTION_AT_RISK"
     STUCK_PARTITION = "STUCK_PARTITION"
     OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+    ASSIGNOR_UNPREDICTABLE = "ASSIGNOR_UNPREDICTABLE"
+    ASSIGNOR_LIMIT = "ASSIGNOR_LIMIT"
+    GROUP_DIFFERS = "GROUP_DIFFERS"
+    STATIC_MEMBERS = "STATIC_MEMBERS"
 
 
 class RateSource(StrEnum):
@@ -214,12 +218,21 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of a native group and what Kafka assigned to it."""
+    """One member of a native group and what Kafka assigned to it.
+
+    Attributes:
+        topics: What it subscribes to; ``None`` if that is not known, or a pattern.
+        instance: Its ``group.instance.id``; ``None`` for a dynamic member.
+        library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
+    """
 
     member_id: str
     client_id: str
     host: str
     assigned: frozenset[TopicPartition]
+    topics: frozenset[str] | None = None
+    instance: str | None = None
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +240,23 @@ class GroupMembers:
     """The membership of a group on Kafka's own protocol."""
 
     state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, DEAD, UNKNOWN
-    kind: str  # CLASSIC, CONSUMER, UNKNOWN
+    kind: str  # CLASSIC, CONSUMER, SHARE, STREAMS, OTHER (not of consumers: Connect, a schema registry), UNKNOWN
     assignor: str
     members: tuple[Member, ...]
     at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Consumers of a native group that this controller starts and ends; its pool numbers them from 0.
+
+    Attributes:
+        requested: Those that should run; ``None`` as long as nobody was asked for.
+        running: Those that do.
+    """
+
+    requested: frozenset[int] | None
+    running: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +267,7 @@ class Observation:
         state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
         members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
         unread: Why the control log could not be read; ``None`` if it was, or need not be.
+        started: For a native group that acts; ``None`` for any other.
     """
 
     group: str
@@ -248,6 +275,7 @@ class Observation:
     state: GroupState | None
     members: GroupMembers | None = None
     unread: str | None = None
+    started: Started | None = None
 
     @property
     def consumers_known(self) -> bool:

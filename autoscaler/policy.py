@@ -191,8 +191,6 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     if isinstance(least, int) and isinstance(most, int) and least > most:
         found.append(f"min_consumers {least} is above max_consumers {most}")
     found += _bound_contradictions(group, least, most)
-    if group.get("assignment") == "native" and group.get("mode") == "act":
-        found.append("mode act is not available for assignment native: use mode advise, or assignment managed")
     algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
     if algorithm in get_args(Algorithm) and algorithm not in PRICED:
         given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]
@@ -203,6 +201,8 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         )
     if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
         found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
+    if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
+        found.append("a published sizing places partitions and needs assignment managed: Kafka places those of a native group")
     if group.get("sizing", "rates") == "rates":
         given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
         found += [

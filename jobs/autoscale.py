@@ -66,16 +66,17 @@ class Job:
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
     def _controller(self, group: Group, connection: dict[str, str | int | float | bool]) -> GroupController:
-        acts = group.mode == "act" and group.assignment == "managed"
+        acts, managed = group.mode == "act", group.assignment == "managed"
         return GroupController(
             policy=group,
-            connect=(lambda: self._connect(group, connection)) if acts else None,
+            connect=(lambda: self._connect(group, connection)) if acts and managed else None,
             reader=self.reader,
             audit=self.audit,
             clock=self.clock,
             summarise=summarise,
             sink=self._line,
-            watch=self._watch(group, connection) if group.assignment == "managed" and not acts else None,
+            watch=None if acts and managed else self._watch(group, connection),
+            start=(lambda: self._pool(group)) if acts and not managed else None,
             tails=KafkaTails(connection, read_committed=group.read_committed),
         )
 
@@ -89,11 +90,10 @@ class Job:
             clock=self.clock,
         )
 
-    def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:
+    def _pool(self, group: Group) -> ProcessPool:
         if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
             raise SettingsError((f"groups.{group.group}: mode act needs workers",))
-        lease_s = self.settings.handover.lease_s
-        pool = ProcessPool(
+        return ProcessPool(
             group=group.group,
             settings=group.workers,
             directory=self.settings.root / "workers" / group.group,
@@ -101,17 +101,20 @@ class Job:
                 "AUTOSCALER_CONNECTION": json.dumps(self.settings.cluster.connection),
                 "AUTOSCALER_GROUP": group.group,
                 "AUTOSCALER_TOPICS": ",".join(group.topics),
-                "AUTOSCALER_LEASE_S": str(lease_s),
+                "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
         )
+
+    def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:
+        pool = self._pool(group)
         try:
             publisher = KafkaControl(
                 connection=connection,
                 group=group.group,
                 topics=group.topics,
                 reset_policy=group.reset_policy,
-                lease_s=lease_s,
+                lease_s=self.settings.handover.lease_s,
                 replication_factor=self.settings.handover.replication_factor,
                 slot_of=pool.slot_of,
                 clock=self.clock,

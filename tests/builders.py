@@ -120,7 +120,13 @@ def members(*holds: Iterable[int], at: float = T0, group_state: str = "STABLE") 
         kind="CLASSIC",
         assignor="range",
         members=tuple(
-            Member(member_id=f"m{i}", client_id=f"app-{i}", host=f"/10.0.0.{i}", assigned=frozenset(tp(p) for p in ps))
+            Member(
+                member_id=f"m{i}",
+                client_id=f"app-{i}",
+                host=f"/10.0.0.{i}",
+                assigned=frozenset(tp(p) for p in ps),
+                topics=frozenset({TOPIC}),
+            )
             for i, ps in enumerate(holds)
         ),
         at=at,

@@ -21,7 +21,7 @@ from autoscaler.model import (
 )
 from autoscaler.packing import ALGORITHMS
 from autoscaler.policy import Policy
-from tests.builders import T0, load, policy, snapshot, tp
+from tests.builders import T0, TOPIC, load, policy, snapshot, tp
 
 settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine
 settings.register_profile("search", deadline=None, max_examples=1000)  # HYPOTHESIS=search looks for new ones
@@ -96,13 +96,14 @@ def memberships(draw: st.DrawFn, count: int) -> GroupMembers:
     return GroupMembers(
         state=draw(st.sampled_from(["EMPTY", "STABLE", "PREPARING_REBALANCING", "UNKNOWN"])),
         kind="CLASSIC",
-        assignor="range",
+        assignor=draw(st.sampled_from(["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", ""])),
         members=tuple(
             Member(
                 member_id=f"m{i}",
                 client_id="app",
                 host="/10.0.0.1",
                 assigned=frozenset(tp(p) for p in range(count + 1) if draw(st.booleans())),
+                topics=draw(st.sampled_from([frozenset({TOPIC}), frozenset({TOPIC}), None])),
             )
             for i in range(size)
         ),

@@ -9,11 +9,12 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.protocol.admin import DescribeGroupsRequest
-from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription, ConsumerProtocolType
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from autoscaler.adapters.kafka_topics import Connection, client_log
@@ -28,6 +29,8 @@ _CALL_S = 5.0
 _STALE_READS = 3.0
 _STALE_S = 10.0
 _NOT_THERE = 69  # GROUP_ID_NOT_FOUND: there is no such group, or it is on the other protocol
+_RACKS = 3  # version of a subscription from which on it can name a rack
+_TYPES_LISTED = 5  # version of the request from which on groups are listed with their type
 _STATES = {
     "PreparingRebalance": "PREPARING_REBALANCING",
     "CompletingRebalance": "COMPLETING_REBALANCING",
@@ -128,7 +131,15 @@ class _Asking:
         if rest:
             for g in self._send(DescribeGroupsRequest(groups=rest), node).groups:
                 found[g.group_id] = _DEAD if g.error_code == _NOT_THERE else g.error_code or _classic(g)
-        return found
+        dead = [g for g in rest if found[g] == _DEAD]
+        return found | (self._others(node, dead) if dead else {})
+
+    def _others(self, node: int, groups: list[str]) -> dict[str, "_Described"]:
+        """Return those that exist after all, as groups that neither protocol of consumers describes."""
+        if self._manager.broker_version_data.api_versions[ListGroupsRequest.API_KEY][1] < _TYPES_LISTED:
+            return {}
+        listed = self._send(ListGroupsRequest(states_filter=[], types_filter=["share", "streams"], min_version=5), node).groups
+        return {g.group_id: (g.group_type.upper(), _state(g.group_state), "", ()) for g in listed if g.group_id in groups}
 
     def _send(self, request: Any, node: int | None) -> Any:
         async def answer() -> Any:
@@ -141,14 +152,44 @@ _DEAD: _Described = ("UNKNOWN", "DEAD", "", ())
 
 
 def _consumer(group: Any) -> _Described:
-    held = {m.member_id: [(t.topic_name, t.partitions) for t in m.assignment.topic_partitions] for m in group.members}
-    return "CONSUMER", _state(group.group_state), group.assignor_name, _members(group.members, held)
+    joined = {
+        m.member_id: _Joined(
+            held=[(t.topic_name, t.partitions) for t in m.assignment.topic_partitions],
+            topics=None if m.subscribed_topic_regex else frozenset(m.subscribed_topic_names),
+            instance=m.instance_id,
+        )
+        for m in group.members
+    }
+    return "CONSUMER", _state(group.group_state), group.assignor_name, _members(group.members, joined)
 
 
 def _classic(group: Any) -> _Described:
-    held = {m.member_id: _assigned(m.member_assignment) for m in group.members}
     kind = "UNKNOWN" if group.group_state == "Dead" else "CLASSIC"
-    return kind, _state(group.group_state), group.protocol_data, _members(group.members, held)
+    if kind == "CLASSIC" and group.protocol_type not in {ConsumerProtocolType, ""}:
+        return "OTHER", _state(group.group_state), group.protocol_data, ()
+    joined = {m.member_id: _subscribed(m) for m in group.members}
+    return kind, _state(group.group_state), group.protocol_data, _members(group.members, joined)
+
+
+def _subscribed(member: Any) -> "_Joined":
+    """Return how a member of the classic protocol joined; while the group rebalances that is not told."""
+    held, instance = _assigned(member.member_assignment), member.group_instance_id
+    try:
+        said = ConsumerProtocolSubscription.decode(member.member_metadata) if member.member_metadata else None
+    except (struct.error, ValueError):
+        said = None
+    if said is None:
+        return _Joined(held=held, topics=None, instance=instance)
+    return _Joined(held=held, topics=frozenset(said.topics), instance=instance, library=_library(said))
+
+
+def _library(said: Any) -> str:
+    """Return which library wrote a subscription: they differ in its version and in what they leave empty."""
+    if said.version >= _RACKS and said.rack_id == "":
+        return "librdkafka"  # the others leave out a rack that is not set
+    if said.version == 0 or (said.version == 1 and said.user_data == b""):
+        return "kafka-python"
+    return "java"
 
 
 def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
@@ -160,13 +201,26 @@ def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
     return [(topic, partitions) for topic, partitions in found.assigned_partitions] if found else []
 
 
-def _members(members: Sequence[Any], held: dict[str, list[tuple[str, Sequence[int]]]]) -> tuple[Member, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    """What a member said when it joined, and holds since."""
+
+    held: list[tuple[str, Sequence[int]]]
+    topics: frozenset[str] | None
+    instance: str | None
+    library: str = ""
+
+
+def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member, ...]:
     found = [
         Member(
             member_id=m.member_id,
             client_id=m.client_id,
             host=m.client_host,
-            assigned=frozenset(TopicPartition(topic=t, partition=p) for t, partitions in held[m.member_id] for p in partitions),
+            assigned=frozenset(TopicPartition(topic=t, partition=p) for t, ps in joined[m.member_id].held for p in ps),
+            topics=joined[m.member_id].topics,
+            instance=joined[m.member_id].instance,
+            library=joined[m.member_id].library,
         )
         for m in members
     ]

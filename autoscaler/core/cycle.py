@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
+from autoscaler.core.native.outlook import Outlook
 from autoscaler.core.orders import Orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
@@ -20,8 +21,9 @@ class Cycle:
 
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
-        orders: The policy's limits as they hold now.
         progress: How every partition gets on of which that is known.
+        orders: The policy's limits as they hold now.
+        outlook: For a native group whose members are known: what its assignor will do.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -35,11 +37,12 @@ class Cycle:
     orders: Orders
     now: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
+    outlook: Outlook | None = None
 
     @property
     def advised(self) -> bool:
         """Say whether steps are only shown."""
-        return self.policy.mode == "advise" or self.observation.state is None
+        return self.policy.mode == "advise" or (self.observation.state is None and self.observation.started is None)
 
     @property
     def floor(self) -> int:
@@ -56,6 +59,7 @@ class Step:
         requested: Consumers that should run; ``None``: as requested so far.
         waiting: Requested consumers are awaited.
         inert: Not even consumers that hold nothing are ended.
+        counted: Only the number of consumers is ours to set: who holds what binds nobody.
     """
 
     reason: Reason
@@ -66,6 +70,7 @@ class Step:
     hot: tuple[TopicPartition, ...] = ()
     waiting: bool = False
     inert: bool = False
+    counted: bool = False
 
 
 def rate_text(bytes_per_s: float) -> str:

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
-from autoscaler.core.diff import steps
+from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
+from autoscaler.core.native import rules
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
@@ -45,8 +46,8 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
 
 def _choose(cycle: Cycle) -> Step:
     """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
-    held, rules = None, RULES if cycle.policy.sizing == "rates" else PUBLISHED_RULES
-    for step in (s for rule in rules if (s := rule(cycle)) is not None):
+    held = None
+    for step in (s for rule in _rules(cycle.policy) if (s := rule(cycle)) is not None):
         left = guarded(cycle, step)
         idle = left.target is None and left.requested is None
         if left is not step and idle and step.reason in _LIMITS:
@@ -79,7 +80,7 @@ def _need_members(cycle: Cycle) -> Step | None:
         return None  # to be managed, and not yet: what its present consumers hold does not matter
     if members is None:
         return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
-    if _is_nowhere(cycle.observation):
+    if _is_nowhere(cycle.observation) and cycle.observation.started is None:  # where we start them, the first one makes it
         detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
         return Step(reason=Reason.NOT_READY, detail=detail)
     if members.state.upper() in _REBALANCING:
@@ -120,6 +121,15 @@ def _need_fresh(cycle: Cycle) -> Step | None:
     )
     growing = grow(cycle) if cycle.policy.sizing == "rates" else None
     return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
+
+
+def _need_fresh_count(cycle: Cycle) -> Step | None:
+    """Let a native group grow by rates that are partly old, and do nothing else by them."""
+    step = _need_fresh(cycle)
+    if step is None:
+        return None
+    growing = rules.grow(cycle)
+    return growing if growing is not None and growing.requested else replace(step, target=None, requested=None, counted=True)
 
 
 def _error(cycle: Cycle) -> str:
@@ -164,6 +174,10 @@ def _rest(cycle: Cycle) -> Step:
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
 
 
+def _rest_counted(cycle: Cycle) -> Step:
+    return replace(_rest(cycle), counted=True)
+
+
 def _settled(cycle: Cycle) -> Step:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     if size.oversized:
@@ -202,6 +216,27 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _rest,
 )
 
+NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
+    rules.refuse_managed,
+    _need_partitions,
+    rules.settle,
+    _need_members,
+    rules.start_first,
+    rules.refuse_unpredictable,
+    _need_rates,
+    rules.keep_bounds,
+    _need_fresh_count,
+    rules.grow,
+    rules.shrink,
+    _rest_counted,
+)
+
+
+def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
+    if policy.assignment == "native":
+        return NATIVE_RULES
+    return RULES if policy.sizing == "rates" else PUBLISHED_RULES
+
 
 # Who sizes by a published policy leaves these to it.
 _SIZING = {relieve, fill_minimum, shrink}
@@ -222,16 +257,19 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
-    wanted = step.requested if step.requested is not None else present.requested or frozenset()
-    if not step.inert:
+    wanted = step.requested if step.requested is not None else _requested(cycle)
+    if not step.inert and not step.counted:
         wanted |= set(target.values())
+    requested = _requested(cycle)
     actions = (
         ()
         if step.inert
+        else count_steps(requested=requested, wanted=wanted)
+        if step.counted
         else steps(
             observed if step.target is None else present.owner,
             target,
-            requested=present.requested or frozenset(),
+            requested=requested,
             wanted=wanted,
             removable=_removable(cycle),
             parked=present.parked,
@@ -267,6 +305,12 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         hot=step.hot,
         parked=tuple(sorted(present.parked)),
     )
+
+
+def _requested(cycle: Cycle) -> frozenset[int]:
+    """Return the consumers asked for so far: who is there, where nobody is asked for by this controller."""
+    started = cycle.observation.started
+    return (cycle.present.requested if started is None else started.requested) or frozenset()
 
 
 def _unless_oversized(cycle: Cycle, step: Step) -> Step:
@@ -334,6 +378,8 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != (cycle.present.requested or frozenset())
     moves = bool(moved(cycle.present.owner, decision.target))
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
+    if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
+        return replace(history, waiting_since=cycle.now, last_scale_at=cycle.now, intent=None)
     if not acting or not (scales or moves):
         return replace(history, waiting_since=since, intent=None)
     by = len(decision.requested) - len(cycle.present.requested or ())

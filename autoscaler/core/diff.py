@@ -6,6 +6,14 @@ from types import MappingProxyType
 from autoscaler.model import Action, AddWorkers, MovePartition, Parked, ParkPartition, RemoveWorkers, ResetOffset, TopicPartition
 
 
+def count_steps(*, requested: Collection[int], wanted: Collection[int]) -> tuple[Action, ...]:
+    """Return the steps where only the number of consumers is set: add, then remove."""
+    added, removed = tuple(sorted(set(wanted) - set(requested))), tuple(sorted(set(requested) - set(wanted)))
+    add: tuple[Action, ...] = (AddWorkers(slots=added),) if added else ()
+    remove: tuple[Action, ...] = (RemoveWorkers(slots=removed),) if removed else ()
+    return (*add, *remove)
+
+
 def steps(
     owner: Mapping[TopicPartition, int],
     target: Mapping[TopicPartition, int],

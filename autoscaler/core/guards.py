@@ -167,7 +167,7 @@ def kinds_of(cycle: Cycle, step: Step) -> Steps:
 
 def guarded(cycle: Cycle, step: Step) -> Step:
     """Return what is left of a step when every kind of change that some row objects to is taken out of it."""
-    if step.reason is Reason.WORKER_LOST:
+    if step.reason is Reason.WORKER_LOST or step.inert:
         return step
     kinds = kinds_of(cycle, step)
     held = {kind: found for kind in _KINDS if kind in kinds and (found := _objection(cycle, step, kind))}

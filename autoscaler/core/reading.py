@@ -5,6 +5,7 @@ from dataclasses import replace
 from autoscaler.core.cycle import Cycle
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load
+from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, held, read_present
@@ -18,17 +19,19 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
     parked = observation.state.parked if observation.state is not None else {}
     history = replace(history, tracks=follow(history.tracks, observation.snapshot))
-    holds = Holding(
+    holding = Holding(
         held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
     )
-    progress = judged(observation.snapshot, history.tracks, holds)
+    progress = judged(observation.snapshot, history.tracks, holding)
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
     advised = policy.mode == "advise" or observation.state is None
-    size = measure_size(load, present, policy, planner, advised=advised)
+    orders = read_orders(policy, now)
+    outlook = look_ahead(observation, load, policy, orders)
+    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
     if load.stale:
@@ -44,9 +47,10 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         planner=planner,
         history=history,
         policy=policy,
-        orders=read_orders(policy, now),
+        orders=orders,
         now=now,
         progress=progress,
+        outlook=outlook,
     )
 
 

@@ -23,7 +23,7 @@ from autoscaler.errors import AutoscalerError
 EXIT_INTERRUPTED = 130
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_MANAGED, _NATIVE = "conf/demo.yaml", "conf/demo-native.yaml"
+_MANAGED, _NATIVE, _ADVISE = "conf/demo.yaml", "conf/demo-native.yaml", "conf/demo-advise.yaml"
 _MEMBERS = 3
 # In a shorter load the group has no time to shrink; with fewer partitions each is so large that the hot ones can stay where they
 # are while the others make room: the check, which wants to see both, would be red for no fault.
@@ -45,14 +45,15 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def managed(options: Options, console: Console) -> int:
-    """Show a group being sized and placed, check the run, and return the check's exit code."""
-    stage = Stage.open(options, console, _MANAGED)
+def acting(options: Options, console: Console) -> int:
+    """Show a group being sized, and placed unless it is native, check the run, and return the check's exit code."""
+    config = _NATIVE if options.native else _MANAGED
+    stage = Stage.open(options, console, config)
     stage.start_job()
     began, ended = stage.drive()
     stage.stop_job()
     with stage.step("consumers drained and stopped"):
-        stage.call("stop", ["-m", "autoscaler.cli", "workers", "stop", "--config", _MANAGED])
+        stage.call("stop", ["-m", "autoscaler.cli", "workers", "stop", "--config", config])
     options.run.describe(_facts(stage, began, ended))
     stage.print_history()
     console.print()
@@ -66,9 +67,9 @@ def managed(options: Options, console: Console) -> int:
     return code
 
 
-def native(options: Options, console: Console) -> int:
+def advised(options: Options, console: Console) -> int:
     """Show what is advised for a group of ordinary consumers, which nobody touches."""
-    stage = Stage.open(options, console, _NATIVE)
+    stage = Stage.open(options, console, _ADVISE)
     with stage.step(f"{_MEMBERS} ordinary consumers that subscribe"):
         for number in range(_MEMBERS):
             arguments = ("--bootstrap", stage.broker.bootstrap, "--topic", stage.topic, "--group", stage.group.group)
@@ -106,7 +107,7 @@ def _guarded(options: Options, console: Console) -> int:
     watcher = watch(run.root)
     try:
         console.print(f"run directory {run.root}", highlight=False, soft_wrap=True)
-        return (native if options.native else managed)(options, console)
+        return (advised if options.advise else acting)(options, console)
     except KeyboardInterrupt:
         console.print("\n[yellow]interrupted: ending everything[/]")
         raise
@@ -129,11 +130,13 @@ def _options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--duration", type=float, default=240, help="seconds of load (default 240)")
     parser.add_argument("--partitions", type=int, default=16, help="partitions of the topic (default 16)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the load: which partitions become hot (default 1)")
-    parser.add_argument("--native", action="store_true", help="watch and advise a group of ordinary consumers instead")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--native", action="store_true", help="ordinary consumers that subscribe; only their number is set")
+    kinds.add_argument("--advise", action="store_true", help="watch and advise a group of ordinary consumers, touching nothing")
     parser.add_argument("--keep", action="store_true", help="keep the topic's data, so that the check can run again")
     parser.add_argument("--dir", type=Path, help="directory of the run, new or empty (default .run/demo-TIME)")
     args = parser.parse_args(argv)
-    shortest, fewest = (10.0, 2) if args.native else (_SHORTEST_S, _FEWEST)
+    shortest, fewest = (10.0, 2) if args.advise else (_SHORTEST_S, _FEWEST)
     if args.duration < shortest or args.partitions < fewest:
         parser.error(f"--duration must be at least {shortest:.0f} (seconds) and --partitions at least {fewest}")
     project = Path(__file__).resolve().parents[2]
@@ -146,6 +149,7 @@ def _options(argv: Sequence[str] | None) -> Options:
         seed=args.seed,
         keep=args.keep,
         native=args.native,
+        advise=args.advise,
         project=project,
         run=RunDir(root),
     )
@@ -167,6 +171,7 @@ def _facts(stage: Stage, began: float, ended: float) -> dict[str, str | float | 
         "tables": str(run.tables.relative_to(run.root)),
         "cycles": str(run.cycles.relative_to(run.root)),
         "flush_s": stage.settings.audit.flush_s,
+        "native": stage.options.native,
     }
 
 

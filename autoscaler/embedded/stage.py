@@ -40,6 +40,7 @@ class Options:
     seed: int
     keep: bool
     native: bool
+    advise: bool
     project: Path
     run: RunDir
 

@@ -481,19 +481,21 @@ def advise(loads: Mapping[TopicPartition, float | None], who: GroupMembers | Non
     return decide(Observation(group="g", snapshot=snapshot(loads), state=None, members=who), history, ADVISE, T0)[0]
 
 
-def test_advice_says_what_a_placement_by_load_would_give() -> None:
+def test_advice_says_how_many_its_own_assignor_takes_and_what_a_placement_by_load_would_give() -> None:
     decision = advise(rates(60, 30, 22, 22), members([0, 1], [2, 3]))
     assert (decision.reason, decision.limited_by) == (Reason.RATE_ABOVE_CAPACITY, Reason.ADVISORY)
-    assert (decision.consumers_now, decision.recommended, decision.consumers) == (2, 2, 2)
+    assert (decision.consumers_now, decision.recommended, decision.consumers) == (2, 4, 4)
     assert decision.imbalance == pytest.approx(90 / 67)
-    assert list(decision.actions) == [move(1, 0, 1)]
+    assert list(decision.actions) == [AddWorkers(slots=(2, 3))], "three would leave the first range of two as it is"
+    assert "4 consumers with assignor range: the hottest gets 60 B/s" in decision.detail
     assert "now 2 consumers, the hottest with 90 B/s" in decision.detail
     assert "placed by load: 2 consumers of 80 B/s, the hottest with 74 B/s, 1 partition moved" in decision.detail
 
 
-def test_advice_to_grow_shows_the_placement_at_once() -> None:
+def test_advice_to_grow_moves_nothing_because_the_assignor_does() -> None:
     decision = advise(rates(60, 60, 60, 60), members([0, 1], [2, 3]))
-    assert decision.actions == (AddWorkers(slots=(2, 3)), move(1, 0, 2), move(3, 1, 3))
+    assert decision.actions == (AddWorkers(slots=(2, 3)),)
+    assert dict(decision.target) == owned([0, 1], [2, 3])
 
 
 def test_advice_when_nothing_is_wrong_still_says_what_a_placement_by_load_would_give() -> None:

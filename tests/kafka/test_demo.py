@@ -246,8 +246,19 @@ def test_a_whole_run_is_green_and_can_be_checked_again(demo: Callable[..., Runni
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_group_of_ordinary_consumers_is_advised_and_left_alone(demo: Callable[..., Running]) -> None:
-    running = demo("--duration", "40", "--native")
+    running = demo("--duration", "40", "--advise")
     assert running.process.wait(timeout=500) == 0, running.said
     assert "ADVISORY" in running.said
     assert "placed by load" in running.said
+    assert_nothing_stays(running)
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_ordinary_consumers_are_scaled_up_and_down_with_nothing_lost(demo: Callable[..., Running]) -> None:
+    running = demo("--duration", "120", "--native")
+    assert running.process.wait(timeout=800) == 0, running.said
+    assert "✓ all holds" in running.said
     assert_nothing_stays(running)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from autoscaler.embedded.check.evidence import collect
 from autoscaler.embedded.check.finding import Finding
-from autoscaler.embedded.check.rules import RULES
+from autoscaler.embedded.check.rules import NATIVE_RULES, RULES
 from autoscaler.embedded.check.run import EvidenceError, Run
 
 EXIT_BROKEN = 1
@@ -26,7 +26,7 @@ def check(run: Run) -> tuple[Finding, ...]:
         EvidenceError: Something that the check needs cannot be read.
     """
     evidence = collect(run)
-    return tuple(rule(evidence) for rule in RULES)
+    return tuple(rule(evidence) for rule in (NATIVE_RULES if run.native else RULES))
 
 
 def table(findings: Sequence[Finding]) -> Table:

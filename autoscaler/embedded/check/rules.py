@@ -289,6 +289,18 @@ RULES: tuple[Callable[[Evidence], Finding], ...] = (
     pauses,
 )
 
+NATIVE_RULES: tuple[Callable[[Evidence], Finding], ...] = (
+    nothing_missing,
+    nothing_lost,
+    processed_twice,
+    nothing_invented,
+    cycles_recorded,
+    scaled_up,
+    scaled_down,
+    consumers_used,
+    latency,
+)
+
 
 def quantile(ordered: Sequence[float], q: float) -> float | None:
     """Return the ``q`` quantile of ascending values (nearest rank), ``None`` without any."""

@@ -17,6 +17,7 @@ class Run:
         usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
         cycles: The job's line per cycle.
         flush_s: Rows of cycles that did nothing may wait that long; a kill loses them.
+        native: Kafka assigned the partitions: what is promised of handovers does not hold, that nothing is lost does.
         paused: How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late.
         load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
     """
@@ -33,6 +34,7 @@ class Run:
     cycles: Path
     produced: Path
     flush_s: float
+    native: bool = False
     paused: int = 0
 
     @classmethod
@@ -58,6 +60,7 @@ class Run:
                 cycles=directory / str(data["cycles"]),
                 produced=directory / str(data["produced"]),
                 flush_s=float(data["flush_s"]),
+                native=bool(data.get("native", False)),
                 paused=int(data.get("paused", 0)),
             )
         except OSError as e:

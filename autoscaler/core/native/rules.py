@@ -1,0 +1,181 @@
+"""Rules for a group that keeps Kafka's own membership: only the number of its consumers is set, and only when it is settled."""
+
+from autoscaler.core.cycle import Cycle, Step, many, rate_text
+from autoscaler.core.guards import least_consumers, most_consumers
+from autoscaler.core.native.count import Count, Remedy, choose
+from autoscaler.core.native.forecast import Forecast, fits, forecast
+from autoscaler.core.native.reading import Unpredictable
+from autoscaler.core.native.values import NativeGroup
+from autoscaler.model import Reason
+
+
+def refuse_managed(cycle: Cycle) -> Step | None:
+    """Touch nothing where workers of a plan live under the same group id."""
+    state = cycle.observation.state
+    if state is None:
+        return None
+    detail = (
+        f"{many(len(state.workers), 'managed worker')} of this group live and follow plan {state.epoch}: "
+        "end them (autoscaler workers stop), or set assignment to managed"
+    )
+    return Step(reason=Reason.PAUSED, detail=detail, inert=True, counted=True)
+
+
+def settle(cycle: Cycle) -> Step | None:
+    """Wait until Kafka counts as many members as run; say so when that takes longer than a consumer needs to start."""
+    started, members = cycle.observation.started, cycle.observation.members
+    if started is None or members is None:
+        return None
+    there = len(members.members)
+    if started.requested is None:
+        return _strangers(cycle) if there else None
+    if started.running == started.requested and there == len(started.running) and members.state.upper() == "STABLE":
+        return None
+    if not started.requested and not there:
+        return None
+    waited = 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
+    said = (
+        f"{many(len(started.requested), 'consumer')} are asked for, {len(started.running)} run, and the group has "
+        f"{many(there, 'member')} ({members.state}) for {waited:.0f} s"
+    )
+    limit_s = cycle.policy.worker_start_timeout_s
+    if waited <= limit_s:
+        return _hold(cycle, Reason.NOT_READY, f"{said}: nothing else is done until they are as many")
+    detail = f"{said}, longer than worker_start_timeout_s {limit_s:g}: see their logs, and who else subscribes with this id"
+    return _hold(cycle, Reason.GROUP_DIFFERS, detail)
+
+
+def _strangers(cycle: Cycle) -> Step:
+    detail = (
+        f"{many(_now(cycle), 'member')} consume that were not started from here: stop them first, and the first decision starts "
+        "as many as the load needs; or set mode to advise and set their number yourself"
+    )
+    return Step(reason=Reason.GROUP_DIFFERS, detail=detail, requested=frozenset(), inert=True, counted=True)
+
+
+def _hold(cycle: Cycle, reason: Reason, detail: str) -> Step:
+    requested = cycle.observation.started.requested if cycle.observation.started is not None else None
+    return Step(reason=reason, detail=detail, requested=requested, waiting=True, inert=True, counted=True)
+
+
+def start_first(cycle: Cycle) -> Step | None:
+    """Ask for as many as the load needs at least when nobody consumes: who assigns, and how, shows only then."""
+    members = cycle.observation.members
+    if members is None or members.members or not cycle.load.rates:
+        return None
+    count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, most_consumers(cycle, hard_only=True).count))
+    detail = (
+        f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
+        f"at least {count} are needed, how many more depends on their assignor"
+    )
+    return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=frozenset(range(count)), counted=True)
+
+
+def refuse_unpredictable(cycle: Cycle) -> Step | None:
+    """Change nothing where nobody can say what another number of consumers would get."""
+    if cycle.outlook is None or not isinstance(cycle.outlook.group, Unpredictable):
+        return None
+    return Step(reason=Reason.ASSIGNOR_UNPREDICTABLE, detail=cycle.outlook.group.why, inert=True, counted=True)
+
+
+def keep_bounds(cycle: Cycle) -> Step | None:
+    """Come down to ``max_consumers``, or up to ``min_consumers``, as after the settings were changed."""
+    now, orders = _now(cycle), cycle.orders
+    if now > orders.most:
+        return _ask(cycle, orders.most, orders.at_most, f"{now} consume and {orders.most_setting} is {orders.most}")
+    if now < cycle.floor:
+        return _ask(cycle, cycle.floor, orders.at_least, f"{orders.least_setting} asks for {cycle.floor}, {now} consume")
+    return None
+
+
+def grow(cycle: Cycle) -> Step | None:
+    """Ask for more when a consumer is overloaded and the assignor makes use of more."""
+    group, size, policy, now = _group(cycle), cycle.size, cycle.policy, _now(cycle)
+    if group is None or not size.overloaded:
+        return None
+    most = max(now, most_consumers(cycle).count)
+    count = choose(group, cycle.load.rates, policy.usable_bytes_per_s, at_least=max(cycle.floor, now), at_most=most)
+    hot, load = size.overloaded[0], size.loads[size.overloaded[0]]
+    detail = f"consumer {hot} with {rate_text(load)} is above {rate_text(policy.overload_bytes_per_s)}"
+    limit = None if count.enough else _limit(cycle, count)
+    gained = count.best is not None and count.best.consumers > now and _hotter(cycle, load) > count.best.high
+    if count.best is None or not gained:
+        said = f"{detail}; more consumers would not relieve it with assignor {group.assignor}{_remedies(cycle, count)}"
+        return Step(
+            reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit or Reason.ASSIGNOR_LIMIT, detail=said, hot=size.hot, counted=True
+        )
+    said = f"{detail}; {_foretold(group, count.best)}{'' if count.enough else _remedies(cycle, count)}"
+    wanted = frozenset(range(count.best.consumers))
+    return Step(reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit, detail=said, hot=size.hot, requested=wanted, counted=True)
+
+
+def _hotter(cycle: Cycle, load: float) -> float:
+    """Return what the hottest may have at most after a step for it to be worth a rebalance."""
+    return load * (1 - cycle.policy.tolerance_ratio)
+
+
+def shrink(cycle: Cycle) -> Step | None:
+    """Ask for fewer when they would do under this assignor, and have done for as long as is remembered."""
+    group, outlook, policy, now = _group(cycle), cycle.outlook, cycle.policy, _now(cycle)
+    if group is None or outlook is None or outlook.calm is None or outlook.calm >= now:
+        return None
+    idle = sum(not c.owned for c in group.consumers)
+    detail = (
+        f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {outlook.calm} of {many(now, 'consumer')} with "
+        f"{policy.tolerance_ratio:.0%} to spare under assignor {group.assignor}" + (f"; {idle} hold nothing now" if idle else "")
+    )
+    if any(c.instance is not None for c in group.consumers):
+        said = f"{detail}; members are static: what one that ends has held stands still until its session is over"
+        return Step(reason=Reason.UNDERUSED, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
+    least = max(cycle.history.peak() if cycle.history.peak() < now else 0, outlook.calm, least_consumers(cycle).count)
+    for count in range(least, now):  # an assignor may serve a number worse than a smaller one
+        if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, policy.calm_bytes_per_s):
+            return _ask(cycle, count, Reason.UNDERUSED, detail)
+    return Step(reason=Reason.UNDERUSED, limited_by=Reason.STABILISING, detail=f"{detail}; {least} were needed", counted=True)
+
+
+def _ask(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
+    group = _group(cycle)
+    told = forecast(group, cycle.load.rates, count) if group is not None and cycle.load.rates else None
+    said = f"{detail}; {_foretold(group, told)}" if group is not None and told is not None else detail
+    return Step(reason=reason, detail=said, requested=frozenset(range(count)), counted=True)
+
+
+def _now(cycle: Cycle) -> int:
+    return len(cycle.observation.members.members) if cycle.observation.members is not None else 0
+
+
+def _group(cycle: Cycle) -> NativeGroup | None:
+    outlook = cycle.outlook
+    return outlook.group if outlook is not None and isinstance(outlook.group, NativeGroup) else None
+
+
+def _limit(cycle: Cycle, count: Count) -> Reason:
+    """Return what keeps the group from the number it needs."""
+    group = _group(cycle)
+    if count.oversized:
+        return Reason.PARTITION_EXCEEDS_CAPACITY
+    same = group is not None and any(r.assignor is group.assignor for r in count.remedies)
+    return most_consumers(cycle).guard.reason if same else Reason.ASSIGNOR_LIMIT
+
+
+def _foretold(group: NativeGroup, told: Forecast) -> str:
+    span = rate_text(told.high) if told.sure else f"{rate_text(told.low)} to {rate_text(told.high)}"
+    idle = f", {told.idle} without a partition" if told.idle else ""
+    return f"{many(told.consumers, 'consumer')} with assignor {group.assignor}: the hottest gets {span}{idle}"
+
+
+def _remedies(cycle: Cycle, count: Count) -> str:
+    """Say what would be enough."""
+    if count.oversized:
+        return f"; {many(count.oversized, 'partition')} alone are above it: spread their keys, or add partitions to the topic"
+    ways = [_way(r, cycle) for r in count.remedies]
+    return f"; what would be enough: {', '.join(ways)}" if ways else ""
+
+
+def _way(remedy: Remedy, cycle: Cycle) -> str:
+    group = _group(cycle)
+    if remedy.assignor is None:
+        return f"{remedy.consumers} placed by load (assignment managed)"
+    same = group is not None and remedy.assignor is group.assignor
+    return f"{remedy.consumers} with assignor {remedy.assignor}" + (" (raise max_consumers)" if same else "")

@@ -1,0 +1,291 @@
+"""Timelines of a native group that acts: real decisions, a fake platform, and members that get what their assignor gives them."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from autoscaler.adapters.decision_summary import summarise
+from autoscaler.controller import GroupController
+from autoscaler.core.native.assignors import assign
+from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
+from autoscaler.errors import TransientError
+from autoscaler.model import AddWorkers, Decision, GroupMembers, Member, Reason, RemoveWorkers, TopicPartition
+from autoscaler.policy import Policy
+from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
+from tests.builders import CAPACITY, TOPIC, rates, snapshot, state, tp
+
+STARTING_S = 2  # from the start of a consumer until Kafka counts it
+
+
+@dataclass
+class World:
+    """A group whose consumers run in a pool and take what Kafka's assignor gives them."""
+
+    assignor: Assignor = Assignor.COOPERATIVE_STICKY
+    partitions: int = 16
+    changes: Mapping[str, object] = field(default_factory=dict)
+    static: bool = False
+    clock: FakeClock = field(default_factory=FakeClock)
+    audit: FakeAudit = field(default_factory=FakeAudit)
+    joins: bool = True  # whether what is started becomes a member
+    strangers: int = 0  # members that nobody here has started
+    topics: Callable[[int], frozenset[str] | None] = lambda _slot: frozenset({TOPIC})
+
+    def __post_init__(self) -> None:
+        self.reader = FakeReader()
+        self.pool = FakePool(group="g", clock=self.clock)
+        self.consumers: dict[str, Consumer] = {}
+        self.seen_since: dict[int, float] = {}
+        self.rebalances = 0
+        self.decisions: list[Decision] = []
+        self.controller = self.new_controller()
+
+    def new_controller(self) -> GroupController:
+        settings = {"group": "g", "topics": (TOPIC,), "mode": "act", "assignment": "native", "capacity_bytes_per_s": CAPACITY}
+        quick = {"shrink_stabilisation_s": 20, "shrink_cooldown_s": 10, "worker_start_timeout_s": 10}
+        return GroupController(
+            policy=Policy.model_validate({**settings, **quick, **self.changes}),
+            connect=None,
+            reader=self.reader,
+            audit=self.audit,
+            clock=self.clock,
+            summarise=summarise,
+            sink=lambda **_: None,
+            start=lambda: self.pool,
+        )
+
+    def tick(self, loads: Mapping[TopicPartition, float], seconds: float = 1.0) -> Decision:
+        self.members()
+        decision = self.controller.cycle(len(self.decisions), snapshot(loads, at=self.clock.now()), {})
+        self.decisions.append(decision)
+        self.clock.advance(seconds)
+        return decision
+
+    def run(self, loads: Mapping[TopicPartition, float], seconds: int) -> Decision:
+        for _ in range(seconds - 1):
+            self.tick(loads)
+        return self.tick(loads)
+
+    def members(self) -> None:
+        """Let the assignor act on who is there now."""
+        now, running = self.clock.now(), self.pool.observe().running
+        self.seen_since = {s: self.seen_since.get(s, now) for s in running}
+        there = {f"g-{s}" for s, since in self.seen_since.items() if self.joins and now - since >= STARTING_S}
+        there |= {f"stranger-{n}" for n in range(self.strangers)}
+        if there != set(self.consumers):
+            self.rebalances += 1
+            consumers = tuple(self.consumers.get(m) or Consumer(member_id=m, topics=frozenset({TOPIC})) for m in sorted(there))
+            held = assign(
+                NativeGroup(assignor=self.assignor, consumers=consumers, partitions={TOPIC: self.partitions}), Client.JAVA
+            )
+            assert held is not None
+            self.consumers = {
+                m: Consumer(member_id=m, topics=frozenset({TOPIC}), owned=frozenset(held[m])) for m in sorted(there)
+            }
+        self.reader.groups["g"] = self.described()
+
+    def described(self, group_state: str | None = None) -> GroupMembers:
+        members = tuple(
+            Member(
+                member_id=m, client_id=m, host="/h", assigned=c.owned, topics=self.topics(n), library="java",
+                instance=m if self.static else None,
+            )
+            for n, (m, c) in enumerate(sorted(self.consumers.items()))
+        )  # fmt: skip
+        said = group_state or ("STABLE" if members else "EMPTY" if self.rebalances else "DEAD")
+        return GroupMembers(state=said, kind="CLASSIC", assignor=self.assignor, members=members, at=self.clock.now())
+
+    @property
+    def scalings(self) -> list[tuple[int, int]]:
+        """Return every decision that changed the number of consumers, as (cycle, consumers)."""
+        acted = (AddWorkers, RemoveWorkers)
+        return [(n, d.consumers) for n, d in enumerate(self.decisions) if any(isinstance(a, acted) for a in d.actions)]
+
+
+def even(world: World, total: float) -> dict[TopicPartition, float]:
+    return rates(*[total / world.partitions] * world.partitions)
+
+
+@pytest.mark.parametrize("assignor", [a for a in Assignor if a is not Assignor.UNIFORM])  # a classic group has none of that name
+def test_a_group_starts_grows_once_per_decision_and_shrinks_again(assignor: Assignor) -> None:
+    world = World(assignor=assignor)
+    first = world.tick(even(world, 100))
+    assert (first.reason, first.actions) == (Reason.PARTITIONS_CHANGED, (AddWorkers(slots=(0, 1)),))
+    assert world.run(even(world, 100), 10).reason is Reason.WITHIN_TARGET
+    grown = world.tick(even(world, 300))
+    assert (grown.reason, grown.actions) == (Reason.RATE_ABOVE_CAPACITY, (AddWorkers(slots=(2, 3)),))
+    before = world.rebalances
+    assert world.run(even(world, 300), 10).reason is Reason.WITHIN_TARGET
+    assert (world.rebalances - before, len(world.consumers)) == (1, 4)
+    world.run(even(world, 100), 60)
+    assert (len(world.consumers), world.decisions[-1].reason) == (2, Reason.WITHIN_TARGET)
+    assert [n for _, n in world.scalings] == [2, 4, 2]
+
+
+def test_noise_of_ten_percent_rebalances_nothing_in_an_hour() -> None:
+    world, rnd = World(), random.Random(1)
+    world.run(even(world, 300), 10)
+    started = world.rebalances
+    for _ in range(1200):  # one hour in steps of three seconds
+        world.tick({p: r * rnd.uniform(0.9, 1.1) for p, r in even(world, 300).items()}, 3.0)
+    assert world.rebalances == started
+    assert len(world.scalings) == 1
+
+
+def test_64_partitions_reach_64_consumers_and_never_65() -> None:
+    world = World(partitions=64, assignor=Assignor.RANGE, changes={"max_consumers": 100})
+    world.run(even(world, 64 * 79), 6)
+    assert len(world.consumers) == 64
+    held = world.run(even(world, 64 * 500), 3)
+    assert (held.reason, held.consumers, held.actions) == (Reason.PARTITION_EXCEEDS_CAPACITY, 64, ())
+
+
+def test_where_no_number_is_enough_the_best_is_taken_and_said_what_would_be() -> None:
+    world = World(assignor=Assignor.RANGE, partitions=6, changes={"max_consumers": 3})
+    world.run(rates(*[1.0] * 6), 5)
+    loads = rates(70, 70, 1, 1, 1, 1)  # neighbours: they stay together in ranges of two
+    decision = world.tick(loads)
+    assert (decision.reason, decision.limited_by, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.AT_MAXIMUM, 1)
+    assert "more consumers would not relieve it with assignor range" in decision.detail
+    assert "6 with assignor range (raise max_consumers)" in decision.detail
+    assert "2 with assignor roundrobin" in decision.detail
+    assert "2 placed by load (assignment managed)" in decision.detail
+
+
+def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+    world.reader.groups["g"] = world.described("PREPARING_REBALANCING")
+    decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
+    assert (decision.reason, decision.actions, decision.consumers) == (Reason.NOT_READY, (), 2)
+    assert "2 consumers are asked for, 2 run, and the group has 2 members (PREPARING_REBALANCING)" in decision.detail
+
+
+def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() -> None:
+    world = World(joins=False)
+    world.tick(even(world, 100))
+    assert world.tick(even(world, 900)).reason is Reason.NOT_READY
+    last = world.run(even(world, 900), 12)
+    assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
+    assert "2 consumers are asked for, 2 run, and the group has 0 members" in last.detail
+    assert len(world.pool.observe().running) == 2
+    world.joins = True
+    assert world.tick(even(world, 100)).reason is Reason.WITHIN_TARGET, "and over as soon as they match"
+
+
+def test_members_that_nobody_here_has_started_are_a_reason_and_stop_everything() -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+    world.strangers = 1
+    last = world.run(even(world, 900), 14)
+    assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
+    assert [n for _, n in world.scalings] == [2]
+
+
+def test_an_existing_group_is_not_joined_by_consumers_of_ours() -> None:
+    world = World(strangers=3)
+    last = world.run(even(world, 900), 3)
+    assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
+    assert "stop them first" in last.detail
+    assert world.pool.observe().running == {}
+
+
+def test_a_consumer_that_dies_is_started_again_and_the_load_waits() -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+    world.pool.die(1)
+    assert world.tick(even(world, 100)).reason is Reason.NOT_READY
+    assert world.run(even(world, 100), 5).reason is Reason.WITHIN_TARGET
+    assert len(world.consumers) == 2
+    assert [n for _, n in world.scalings] == [2]
+
+
+def test_a_restarted_controller_goes_on_with_what_runs() -> None:
+    world = World()
+    world.run(even(world, 300), 6)
+    world.controller = world.new_controller()
+    assert world.run(even(world, 300), 3).reason is Reason.WITHIN_TARGET
+    assert [n for _, n in world.scalings] == [4]
+
+
+def test_what_the_platform_refuses_is_tried_again_and_said() -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+    world.pool.fails = TransientError("no more processes")
+    assert "not carried out: no more processes" in world.tick(even(world, 300)).detail
+    world.run(even(world, 300), 6)
+    assert len(world.consumers) == 4
+
+
+def test_static_members_are_not_ended() -> None:
+    world = World(static=True)
+    world.run(even(world, 300), 6)
+    last = world.run(even(world, 100), 60)
+    assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.STATIC_MEMBERS, 4)
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        (lambda n: frozenset({TOPIC, f"other-{n}"}), "subscribe to different topics"),
+        (lambda _: None, "is not known, or a pattern"),
+        (lambda _: frozenset({TOPIC, "other"}), "also subscribe to other, which is not measured"),
+    ],
+)
+def test_members_that_cannot_be_predicted_stop_everything(topics: Callable[[int], frozenset[str] | None], said: str) -> None:
+    world = World(topics=topics)
+    last = world.run(even(world, 100), 5)
+    last = world.tick(even(world, 900))
+    assert (last.reason, last.actions, last.consumers) == (Reason.ASSIGNOR_UNPREDICTABLE, (), 2)
+    assert said in last.detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "assignor", "said"),
+    [
+        ("SHARE", "", "share group"),
+        ("STREAMS", "", "Streams group"),
+        ("OTHER", "default", "no consumers"),
+        ("CLASSIC", "stream", "Kafka Streams application"),
+        ("CLASSIC", "", "have not agreed on an assignor"),
+        ("CLASSIC", "plan", "nothing is known of assignor 'plan'"),
+    ],
+)
+def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kind: str, assignor: str, said: str) -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+    seen = world.described()
+    world.reader.groups["g"] = GroupMembers(state="STABLE", kind=kind, assignor=assignor, members=seen.members, at=seen.at)
+    decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
+    assert (decision.reason, decision.actions) == (Reason.ASSIGNOR_UNPREDICTABLE, ())
+    assert said in decision.detail
+
+
+def test_a_native_group_with_managed_workers_is_left_alone() -> None:
+    world = World()
+    world.run(even(world, 100), 5)
+
+    class Watched:
+        def observe(self) -> object:
+            return state({tp(0): 0})
+
+        def close(self) -> None: ...
+
+    world.controller.watch = Watched()  # type: ignore[assignment]
+    decision = world.tick(even(world, 900))
+    assert (decision.reason, decision.actions, decision.consumers) == (Reason.PAUSED, (), 2)
+    assert "1 managed worker of this group live and follow plan 7" in decision.detail
+    assert len(world.pool.observe().running) == 2
+
+
+def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing() -> None:
+    world = World(partitions=2, changes={"min_consumers": 2})
+    world.run(even(world, 150), 5)
+    world.pool.apply(frozenset(range(4)), expected=frozenset({0, 1}), releasable=frozenset())
+    world.controller = world.new_controller()
+    world.run(even(world, 150), 4)
+    assert "2 hold nothing now" in world.tick(even(world, 150)).detail
+    world.run(even(world, 150), 60)
+    assert len(world.consumers) == 2

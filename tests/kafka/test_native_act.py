@@ -1,0 +1,123 @@
+"""Ordinary consumers on a real broker, started and ended by the controller: real processes, real rebalances, nothing lost."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.decision_summary import summarise
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.controller import GroupController
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
+from autoscaler.policy import Policy
+from autoscaler.settings import ProcessWorkers
+from autoscaler.testing import FakeAudit
+from tests.builders import load, snapshot
+
+MakeTopic = Callable[..., str]
+Produce = Callable[..., None]
+PATIENCE_S = 150.0
+PARTITIONS = 8
+
+
+@dataclass
+class World:
+    """A controller over real consumers; only the load that it is told is made up."""
+
+    broker: Broker
+    topic: str
+    group: str
+    place: Path
+    decisions: list[Decision] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.logs = self.place / "processed"
+        self.logs.mkdir(parents=True)
+        self.clock = SystemClock()
+        self.reader = KafkaGroupReader(self.broker.connection(), (self.group,), self.clock, 0.2)
+        settings = ProcessWorkers(
+            command=("{python}", "-m", "autoscaler.embedded.native"), environment={"CONSUMER_LOG_DIR": str(self.logs)}
+        )
+        environment = {
+            "AUTOSCALER_CONNECTION": json.dumps(self.broker.connection()),
+            "AUTOSCALER_GROUP": self.group,
+            "AUTOSCALER_TOPICS": self.topic,
+            "PYTHONPATH": ":".join(p for p in sys.path if p),
+        }
+        self.pool = ProcessPool(
+            group=self.group, settings=settings, directory=self.place / "workers", environment=environment, clock=self.clock
+        )
+        policy = Policy(
+            group=self.group, topics=(self.topic,), mode="act", assignment="native", capacity_bytes_per_s=100.0,
+            shrink_stabilisation_s=2, shrink_cooldown_s=1, worker_start_timeout_s=PATIENCE_S,
+        )  # fmt: skip
+        self.controller = GroupController(
+            policy=policy, connect=None, reader=self.reader, audit=FakeAudit(), clock=self.clock, summarise=summarise,
+            sink=lambda **_: None, start=lambda: self.pool,
+        )  # fmt: skip
+
+    def cycle(self, total: float) -> Decision:
+        rates: Mapping[TopicPartition, float] = {TopicPartition(self.topic, n): total / PARTITIONS for n in range(PARTITIONS)}
+        loads = [load(p, r) for p, r in rates.items()]
+        self.decisions.append(self.controller.cycle(len(self.decisions), snapshot(loads, at=self.clock.now()), {}))
+        return self.decisions[-1]
+
+    def run_until(self, total: float, consumers: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        limit = time.monotonic() + PATIENCE_S
+        while True:
+            decision = self.cycle(total)
+            if (decision.reason, decision.consumers_now) == (Reason.WITHIN_TARGET, consumers):
+                return
+            assert time.monotonic() < limit, decision
+            meanwhile()
+            time.sleep(0.2)
+
+    @property
+    def scalings(self) -> list[int]:
+        acted = (AddWorkers, RemoveWorkers)
+        return [d.consumers for d in self.decisions if any(isinstance(a, acted) for a in d.actions)]
+
+    def processed(self) -> Counter[tuple[int, int]]:
+        lines = [line.split() for f in self.logs.glob("processed-*.log") for line in f.read_text("utf-8").splitlines()]
+        return Counter((int(p), int(o)) for _, p, o, *_ in lines)
+
+    def close(self) -> None:
+        self.pool.stop_all()
+        self.controller.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def world(broker: Broker, make_topic: MakeTopic, group: str, tmp_path: Path) -> Iterator[World]:
+    made = World(broker, make_topic(partitions=PARTITIONS), group, tmp_path)
+    yield made
+    made.close()
+
+
+def test_unmodified_consumers_are_scaled_up_and_down_and_nothing_is_lost(world: World, produce: Produce) -> None:
+    sent = 0
+
+    def more() -> None:
+        nonlocal sent
+        produce(world.topic, dict.fromkeys(range(PARTITIONS), 5), size=100)
+        sent += 5 * PARTITIONS
+
+    world.run_until(60.0, 1, more)
+    world.run_until(300.0, 4, more)
+    world.run_until(60.0, 1, more)
+    more()
+    limit = time.monotonic() + PATIENCE_S
+    while len(world.processed()) < sent:
+        assert time.monotonic() < limit, (len(world.processed()), sent)
+        time.sleep(0.2)
+    assert len(world.processed()) == sent
+    assert world.scalings == [1, 4, 1], "one step each way: one rebalance per decision"
+    assert "4 consumers with assignor cooperative-sticky: the hottest gets 75 B/s" in "\n".join(d.detail for d in world.decisions)

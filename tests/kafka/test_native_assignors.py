@@ -1,0 +1,41 @@
+"""Predicted against real: groups of real clients on the broker grow and shrink, and get what was foretold."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.adapters.kafka_topics import describe
+from autoscaler.core.native.forecast import Rates, forecast, hottest
+from autoscaler.core.native.reading import read_group
+from autoscaler.core.native.values import NativeGroup
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import GroupMembers, TopicPartition
+from tests.kafka.native_members import KINDS, Kind, members
+
+MakeTopic = Callable[..., str]
+
+
+def real(found: GroupMembers, rates: Rates) -> float:
+    return hottest({m.member_id: tuple(m.assigned) for m in found.members}, rates)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_real_group_gets_what_was_predicted(broker: Broker, make_topic: MakeTopic, kind: Kind) -> None:
+    rnd = random.Random(str(kind))
+    counts = {make_topic(partitions=n): n for n in (5, 7)}
+    partitions = [TopicPartition(t, n) for t, count in counts.items() for n in range(count)]
+    rates = {p: rnd.paretovariate(1.2) for p in partitions}
+    ids = {t: f.topic_id for t, f in describe(AdminClient(broker.connection()), tuple(counts)).items()}
+    with members(broker, kind, tuple(counts)) as (_, settled):
+        found = settled(2, len(partitions))
+        for count in (3, 5, 4):
+            group = read_group(found, partitions, ids)
+            assert isinstance(group, NativeGroup), group
+            told = forecast(group, rates, count)
+            found = settled(count, len(partitions))
+            load = real(found, rates)
+            assert told is not None
+            assert told.low * 0.98 <= load <= told.high * 1.02, (told, count)
+            assert {m.library for m in found.members} == ({""} if kind.protocol == "consumer" else {kind.library})

@@ -1,0 +1,96 @@
+"""What real descriptions of groups say of their members, as far as predictions depend on it."""
+
+from collections.abc import Callable
+
+from confluent_kafka import Consumer
+from kafka import KafkaConsumer
+
+from autoscaler.core.native.reading import Unpredictable, read_group
+from autoscaler.core.native.values import NativeGroup
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import TopicPartition
+from tests.kafka.java_assignors import java
+from tests.kafka.test_reader import reading, until
+
+MakeTopic = Callable[..., str]
+
+
+def test_how_a_member_joined_is_told(broker: Broker, topic: str, group: str) -> None:
+    consumer = Consumer({**broker.connection(), "group.id": group, "group.instance.id": "one"})
+    consumer.subscribe([topic])
+    try:
+        with reading(broker, group) as reader:
+            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(0.05))
+    finally:
+        consumer.close()
+    assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), "one", "librdkafka")]
+
+
+def test_libraries_are_told_apart(broker: Broker, topic: str, group: str) -> None:
+    consumer = KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, group_id=group)
+    try:
+        with reading(broker, group) as reader:
+            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))
+    finally:
+        consumer.close()
+    assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "kafka-python")]
+
+
+def test_kafkas_own_client_is_told_too_and_a_share_group_is_what_it_is(broker: Broker, topic: str, group: str) -> None:
+    share = f"{group}-share"
+    with java() as gateway:
+        client = gateway.jvm.org.apache.kafka.clients.consumer
+
+        def settings(name: str) -> object:
+            made = gateway.jvm.java.util.Properties()
+            text = "org.apache.kafka.common.serialization.StringDeserializer"
+            for key, value in {"key.deserializer": text, "value.deserializer": text, "group.id": name}.items():
+                made.put(key, value)
+            made.put("bootstrap.servers", broker.bootstrap)
+            return made
+
+        consumers = [client.KafkaConsumer(settings(group)), client.KafkaShareConsumer(settings(share))]
+        wait = gateway.jvm.java.time.Duration.ofMillis(50)
+        for consumer in consumers:
+            consumer.subscribe([topic])
+
+        def poll() -> None:
+            for consumer in consumers:
+                consumer.poll(wait)
+
+        with reading(broker, group, share) as reader:
+            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=poll)
+            shared = until(reader, share, lambda m: m.kind == "SHARE", meanwhile=poll)
+        for consumer in consumers:
+            consumer.close()
+    assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "java")]
+    refused = read_group(shared, [TopicPartition(topic, 0)], {})
+    assert isinstance(refused, Unpredictable)
+    assert "share group" in refused.why
+
+
+def test_members_with_different_subscriptions_are_found_out(broker: Broker, make_topic: MakeTopic, group: str) -> None:
+    topics = [make_topic(partitions=2), make_topic(partitions=2)]
+    consumers = [Consumer({**broker.connection(), "group.id": group}) for _ in range(2)]
+    partitions = [TopicPartition(t, n) for t in topics for n in range(2)]
+    consumers[0].subscribe(topics)
+    consumers[1].subscribe(topics[:1])
+    try:
+        with reading(broker, group) as reader:
+            found = until(
+                reader, group, lambda m: m.state == "STABLE" and len(m.members) == 2,
+                meanwhile=lambda: [c.poll(0.05) for c in consumers],
+            )  # fmt: skip
+        refused = read_group(found, partitions, {})
+        assert isinstance(refused, Unpredictable)
+        assert "different topics" in refused.why
+        consumers[1].subscribe(topics)
+        with reading(broker, group) as reader:
+            alike = until(
+                reader, group, lambda m: m.state == "STABLE" and {x.topics for x in m.members} == {frozenset(topics)},
+                meanwhile=lambda: [c.poll(0.05) for c in consumers],
+            )  # fmt: skip
+        assert isinstance(read_group(alike, partitions, {}), NativeGroup)
+    finally:
+        for consumer in consumers:
+            consumer.close()
