@@ -126,8 +126,6 @@ def shrink(cycle: Cycle) -> Step | None:
 def _shrink_to(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
     """Keep ``count`` consumers: of emptying the least loaded and placing anew, whichever moves less."""
     present = cycle.present
-    if leaving := sorted(present.holders - present.ready):
-        return Step(reason=reason, limited_by=Reason.NOT_READY, detail=f"{detail}; consumer {leaving[0]} is about to end")
     there = present.holders | (present.slots & present.ready)
     if len(there) <= count:
         absent = sorted(present.slots - there)

@@ -196,6 +196,11 @@ ROWS: dict[str, tuple[Mapping[TopicPartition, float | None], GroupState, Policy,
         state(HALF, workers=(worker(0, [tp(0)]), worker(1, [tp(1)], WorkerPhase.DRAINING))),
         policy(), Reason.UNDERUSED, Reason.NOT_READY, [],
     ),
+    "nor when the maximum was lowered": (
+        rates(30, 30),
+        state(HALF, workers=(worker(0, [tp(0)]), worker(1, [tp(1)], WorkerPhase.DRAINING))),
+        policy(max_consumers=1), Reason.AT_MAXIMUM, Reason.NOT_READY, [],
+    ),
 }  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_settings_that_make_sense_only_after_a_restart_wait_for_it_together(
 ) -> None:
     acting = {**GROUP, "mode": "act", "workers": {"command": ["x"]}}
     file = File(tmp_path / "c.yaml", acting)
-    file.write({**GROUP, "sizing": "LINEAR", "mode": "advise", "assignment": "native"})
+    file.write({**GROUP, "sizing": "LINEAR", "mode": "advise"})
     assert file.looks()["g"].sizing == "LINEAR"
     file.write({**GROUP, "algorithm": "EXACT", "mode": "advise"})
     assert file.looks() == {}, "EXACT only advises, and the running group acts"
