@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from autoscaler.core.decide import History, decide, hold
+from autoscaler.core.tails import Standing, standing, without, worth_a_look
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
     Decision,
@@ -35,6 +36,7 @@ from autoscaler.ports import (
     PlanIntent,
     PlanPublisher,
     PoolState,
+    TailReader,
     WorkerPool,
 )
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from autoscaler.policy import Policy
 
+_STRANGERS_NAMED = 3
 log = logging.getLogger(__name__)
 
 
@@ -80,6 +83,7 @@ class GroupController:
     Attributes:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
         start: Makes the pool of a native group that acts, whose number of consumers is all that is set; called again as above.
+        tails: Looks whether what is unread holds a record at all; without it every lag is one.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -95,6 +99,8 @@ class GroupController:
     watch: GroupWatch | None = None
     start: Callable[[], WorkerPool] | None = None
     _asked: frozenset[int] | None = None  # consumers of a native group that should run
+    tails: TailReader | None = None
+    _unread: Standing = field(default_factory=dict)
     _history: History = field(default_factory=History)
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
@@ -107,6 +113,7 @@ class GroupController:
         Raises:
             FencedError: Another controller has taken over this group; the caller must end the job.
         """
+        snapshot = self._without_markers(snapshot)
         stages = Stages(clock=self.clock, seconds=dict(measured))
         observation = Observation(group=self.policy.group, snapshot=snapshot, state=self._state, members=None)
         outcomes: tuple[ActionOutcome, ...] = ()
@@ -115,7 +122,7 @@ class GroupController:
                 pool, observation = self._observe(snapshot)
             with stages("decide_s"):
                 decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
-                decision = _with_failing_workers(decision, pool)
+                decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
             outcomes = self._act(decision, observation, pool, stages)
             decision = _with_error(decision, outcomes)
         except FencedError as e:
@@ -138,6 +145,16 @@ class GroupController:
             self._pool.close()
         if self.watch is not None:
             self.watch.close()
+        if self.tails is not None:
+            self.tails.close()
+
+    def _without_markers(self, snapshot: LoadSnapshot) -> LoadSnapshot:
+        """Return the measurement without lags that nobody can ever work off."""
+        if self.tails is None:
+            return snapshot
+        self._unread = standing(self._unread, snapshot)
+        self.tails.ask(worth_a_look(self._unread, snapshot.sample_ts))
+        return without(snapshot, self.tails.empty())
 
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)
@@ -283,6 +300,17 @@ def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decisio
     waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
     names = ", ".join(f"worker-{slot}.log" for slot in sorted(pool.restarting))
     return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see {names} in workers/")
+
+
+def _with_strangers(decision: Decision, state: GroupState | None, pool: WorkerPool | None) -> Decision:
+    """Add to the detail who has joined under a name that no plan can bind to: they consume nothing, and cannot know why."""
+    if state is None or pool is None:
+        return decision
+    strangers = sorted({w.name for w in state.workers if w.slot is None and pool.slot_of(w.name) is None})
+    if not strangers:
+        return decision
+    named = ", ".join(strangers[:_STRANGERS_NAMED]) + (" and others" if len(strangers) > _STRANGERS_NAMED else "")
+    return replace(decision, detail=f"{decision.detail}; given nothing, no consumer of this group has their names: {named}")
 
 
 def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Decision:

@@ -31,6 +31,9 @@ class Reason(StrEnum):
     AT_MINIMUM = "AT_MINIMUM"
     AT_MAXIMUM = "AT_MAXIMUM"
     AT_PARTITION_CEILING = "AT_PARTITION_CEILING"
+    STEP_LIMIT = "STEP_LIMIT"
+    PINNED = "PINNED"
+    FLAPPING = "FLAPPING"
     FROZEN = "FROZEN"
     PAUSED = "PAUSED"
     ADVISORY = "ADVISORY"
@@ -69,6 +72,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Span(NamedTuple):
+    """Offsets of a partition from where its group goes on to where it could read to, the end left out."""
+
+    position: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
     """What is known of one partition for one group at one time."""
@@ -88,6 +98,7 @@ class PartitionLoad:
     window_s: float  # the span that the rates cover
     rate_source: RateSource
     error: str | None = None
+    last_stable: int | None = None  # where a group that reads what is committed could read to; None for any other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

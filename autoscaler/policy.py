@@ -5,15 +5,22 @@ validation of the rest) is ``settings.py``'s business.
 """
 
 import hashlib
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from autoscaler.schedule import is_open, problem_of
+
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
 ]  # fmt: skip
+Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
+PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
+Paused = Literal["all", "growing", "shrinking"]
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -38,8 +45,61 @@ class ContradictionsError(ValueError):
         self.problems = tuple(problems)
 
 
+_STEP = re.compile(r"^([1-9][0-9]{0,5})(%?)$")
+
+
+def _step(value: object) -> object:
+    """Return a step as text: a whole number, or a share of those that are there, such as ``50%``."""
+    text = str(_no_flag(value)).strip()
+    if not _STEP.match(text):
+        msg = f"Input should be a number of consumers or a share of them, such as 2 or 50%, not {value!r}"
+        raise ValueError(msg)
+    return text
+
+
 Number = Annotated[float, BeforeValidator(_no_flag)]
 Count = Annotated[int, BeforeValidator(_no_flag)]
+StepSize = Annotated[str, BeforeValidator(_step)]
+
+
+def step_of(size: str, consumers: int) -> int:
+    """Return how many consumers a step is when there are so many; a share is rounded up and at least one."""
+    found = _STEP.match(size)
+    if found is None:
+        msg = f"{size!r} is no step"
+        raise ValueError(msg)
+    value = int(found.group(1))
+    return max(1, math.ceil(consumers * value / 100)) if found.group(2) else value
+
+
+class Window(BaseModel):
+    """A part of the calendar in which other limits hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    cron: str
+    duration_min: Annotated[Count, Field(ge=1, le=44_640)]
+    time_zone: str = "UTC"
+    paused: Paused | None = None
+    min_consumers: Annotated[Count, Field(ge=1)] | None = None
+    max_consumers: Annotated[Count, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Window":
+        if problem := problem_of(self.cron, self.time_zone):
+            raise ValueError(problem)
+        if self.paused is None and self.min_consumers is None and self.max_consumers is None:
+            msg = "changes nothing: say paused, min_consumers or max_consumers"
+            raise ValueError(msg)
+        return self
+
+    def __str__(self) -> str:
+        """Return when it is open, for people."""
+        return f"{self.cron} for {self.duration_min} min, {self.time_zone}"
+
+    def is_open(self, now: float) -> bool:
+        """Say whether it is open ``now``, in seconds since the epoch."""
+        return is_open(self.cron, self.time_zone, self.duration_min, now)
 
 
 class Policy(BaseModel):
@@ -67,6 +127,22 @@ class Policy(BaseModel):
     backlog_s: Annotated[Number, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
     stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    sizing: Sizing = "rates"
+    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
+    paused: Paused | None = None
+    pinned: Annotated[Count, Field(ge=1)] | None = None
+    windows: tuple[Window, ...] = ()
+    grow_step: StepSize | None = None  # None: as many as the load takes
+    shrink_step: StepSize | None = None
+    grow_stabilisation_s: Annotated[Number, Field(ge=0)] = 0.0
+    turns_per_hour: Annotated[Count, Field(ge=1)] | None = 10  # None: as many as the load makes
+    move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
+    move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
+    give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -92,6 +168,8 @@ class Policy(BaseModel):
     @property
     def planner(self) -> str:
         """Return the algorithm and what it was asked to weigh, as the audit shows it: ``PACE balanced``."""
+        if self.sizing != "rates":
+            return self.sizing
         if self.algorithm not in PRICED:
             return self.algorithm
         price = "" if self.consumer_price is None else f" at {self.consumer_price:g} per consumer"
@@ -112,6 +190,9 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     least, most = group.get("min_consumers", 1), group.get("max_consumers", Policy.model_fields["max_consumers"].default)
     if isinstance(least, int) and isinstance(most, int) and least > most:
         found.append(f"min_consumers {least} is above max_consumers {most}")
+    found += _bound_contradictions(group, least, most)
+    if group.get("assignment") == "native" and group.get("sizing", "rates") != "rates":
+        found.append(f"sizing {group['sizing']} places partitions: it is for assignment managed")
     algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
     if algorithm in get_args(Algorithm) and algorithm not in PRICED:
         given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]
@@ -120,7 +201,29 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    if group.get("sizing", "rates") == "rates":
+        given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
+        found += [
+            f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
+        ]
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
         found.append("topics names a topic twice")
     return tuple(found)
+
+
+def _bound_contradictions(group: Mapping[str, object], least: object, most: object) -> list[str]:
+    """Return what a fixed number and the windows contradict."""
+    found = []
+    pinned, windows = group.get("pinned"), group.get("windows")
+    if isinstance(least, int) and isinstance(most, int) and isinstance(pinned, int) and not least <= pinned <= most:
+        found.append(f"pinned {pinned} is not between min_consumers {least} and max_consumers {most}")
+    for number, window in enumerate(windows if isinstance(windows, list | tuple) else ()):
+        if not isinstance(window, Mapping):
+            continue
+        low, high = window.get("min_consumers"), window.get("max_consumers")
+        low, high = least if low is None else low, most if high is None else high
+        own = window.get("min_consumers") is not None or window.get("max_consumers") is not None
+        if own and isinstance(low, int) and isinstance(high, int) and low > high:
+            found.append(f"windows.{number}: min_consumers {low} is above max_consumers {high} while it is open")
+    return found

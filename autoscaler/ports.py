@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, TopicPartition
+from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, Span, TopicPartition
 
 
 class Clock(Protocol):
@@ -28,6 +28,22 @@ class GroupReader(Protocol):
 
     def members(self, group: str) -> GroupMembers | None:
         """Return the latest membership, ``None`` before the first read or when reads fail for long."""
+        ...
+
+
+class TailReader(Protocol):
+    """Looks whether what a group has not read holds a record at all; answers from a background read, never blocks a cycle."""
+
+    def ask(self, spans: Mapping[TopicPartition, Span]) -> None:
+        """Have these looked at soon; what is not among them is forgotten."""
+        ...
+
+    def empty(self) -> Mapping[TopicPartition, Span]:
+        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
         ...
 
 

@@ -25,6 +25,7 @@ from autoscaler.adapters.decision_summary import summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
 from autoscaler.adapters.kafka_watch import KafkaWatch
 from autoscaler.adapters.processes import ProcessPool, slot_of
@@ -74,6 +75,7 @@ class Job:
             sink=self._line,
             watch=None if acts and managed else self._watch(group, connection),
             start=(lambda: self._pool(group)) if acts and not managed else None,
+            tails=KafkaTails(connection, read_committed=group.read_committed),
         )
 
     def _watch(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaWatch:

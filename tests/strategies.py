@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from autoscaler.core.drained import Drained
 from autoscaler.core.history import History, Intent
 from autoscaler.model import (
     GroupMembers,
@@ -139,7 +140,28 @@ def policies(draw: st.DrawFn) -> Policy:
         cooldown_s=draw(st.sampled_from([0.0, 10.0])),
         shrink_cooldown_s=draw(st.sampled_from([0.0, 60.0])),
         shrink_stabilisation_s=draw(st.sampled_from([0.0, 120.0])),
+        **draw(st.one_of(st.just({}), guard_settings(least))),
     )
+
+
+@st.composite
+def guard_settings(draw: st.DrawFn, least: int) -> dict[str, object]:
+    """Return settings of the guards; windows are open at ``T0``, or never near it."""
+    pause = st.sampled_from([None, "all", "growing", "shrinking"])
+    steps = st.sampled_from([None, 1, 3, "10%", "100%"])
+    cron = draw(st.sampled_from(["0 22 * * *", "0 10 * * *"]))  # T0 is 22:13 UTC
+    window = {"cron": cron, "duration_min": 60, "paused": draw(pause), "max_consumers": draw(st.integers(least, 6))}
+    return {
+        "paused": draw(pause),
+        "pinned": draw(st.one_of(st.none(), st.just(least))),
+        "windows": draw(st.sampled_from([[], [window]])),
+        "grow_step": draw(steps),
+        "shrink_step": draw(steps),
+        "grow_stabilisation_s": draw(st.sampled_from([0.0, 30.0])),
+        "turns_per_hour": draw(st.sampled_from([None, 1, 10])),
+        "move_payback_s": draw(st.sampled_from([None, 0.1, 60.0])),
+        "give_up_after": draw(st.sampled_from([None, 1, 3])),
+    }
 
 
 @st.composite
@@ -152,5 +174,15 @@ def histories(draw: st.DrawFn) -> History:
         last_scale_at=draw(ago),
         last_move_at=draw(ago),
         waiting_since=draw(ago),
-        intent=draw(st.one_of(st.none(), st.builds(Intent, epoch=st.integers(0, 5), scales=st.booleans(), moves=st.booleans()))),
+        intent=draw(
+            st.one_of(
+                st.none(),
+                st.builds(Intent, epoch=st.integers(0, 5), scales=st.booleans(), moves=st.booleans(), by=st.integers(-3, 3)),
+            )
+        ),
+        direction=draw(st.sampled_from([-1, 0, 1])),
+        turns=tuple(T0 - s for s in sorted(draw(st.lists(st.floats(0, 5000), max_size=12)), reverse=True)),
+        overloaded_since=draw(ago),
+        pauses=tuple(draw(st.lists(st.floats(0, 100), max_size=3))),
+        drained=draw(st.one_of(st.just(Drained()), st.builds(Drained, in_vain=st.integers(0, 5), level=st.floats(0, 1e6)))),
     )

@@ -70,7 +70,7 @@ def _read(connection: Connection, group: str, number: int, control_id: str) -> C
     """Return the group as the committed records of its control partition say."""
     reader = client(Consumer, connection, {
         "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
-        "auto.offset.reset": "error", "enable.partition.eof": True, "allow.auto.create.topics": False,
+        "auto.offset.reset": "error", "enable.partition.eof": True,
     })  # fmt: skip
     state = ControllerState(group, control_id, 0.0)
     deadline = time.monotonic() + _READ_S

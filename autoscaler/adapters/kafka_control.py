@@ -16,6 +16,7 @@ from typing import Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
+from autoscaler.adapters.kafka_durability import Durability
 from autoscaler.adapters.kafka_fence import fence
 from autoscaler.adapters.kafka_log import LogReader, fold
 from autoscaler.adapters.kafka_offsets import GroupOffsets, edges
@@ -26,6 +27,7 @@ from autoscaler.adapters.kafka_topics import (
     TopicFacts,
     admin_client,
     answering,
+    check_control_topics,
     client,
     client_log,
     describe,
@@ -34,6 +36,7 @@ from autoscaler.adapters.kafka_topics import (
     retried,
     translated,
 )
+from autoscaler.adapters.remarks import Remarks
 from autoscaler.bounded_call import bounded
 from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
@@ -53,6 +56,7 @@ _TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
+_CHECK_S = 300.0  # between two looks at the configuration of the control log's topics
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001  the client's name
 
 
@@ -92,12 +96,13 @@ class KafkaControl:
         self._connection, self._group, self._topics, self._reset_policy = dict(connection), group, topics, reset_policy
         self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
         self._tick_s = min(_TICK_MAX_S, lease_s / 10)
+        self._durability, self._check_at = Durability(group, replication_factor), 0.0
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
         self._producer: Any = None
         self._offsets = GroupOffsets(self._connection, group)
         self._state = ControllerState(group, "", lease_s)
-        self._latencies = Latencies()
+        self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._ended: frozenset[str] = frozenset()
         self._retention_s: float | None = None
         self._recommit_at = 0.0
@@ -128,6 +133,7 @@ class KafkaControl:
         self._recommit(self._names(log))
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
+        self._remarks.say(self._state)
         parked = poisonous(self._losses, self._park_after)
         poison = {tp: x for tp, x in self._losses.items() if tp in parked}
         return view(self._state, self._slot_of, self._latencies, completed, self._names(log), poison)
@@ -175,6 +181,8 @@ class KafkaControl:
         self._admin = admin_client(self._connection)  # an old one finds no leaders of a topic that was made anew
         answering(self._admin, self._connection, timeout_s=_CALL_S)
         found = ensure_control_topics(self._admin, lease_s=self._lease_s, replication_factor=self._replication_factor)
+        self._durability.look(self._admin, found)
+        self._check_at = time.monotonic() + _CHECK_S
         facts = describe(self._admin, self._topics)
         if missing := [t for t in self._topics if t not in facts]:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
@@ -281,6 +289,9 @@ class KafkaControl:
             self._open()
             msg = "the topics of the control log were made anew; started over"
             raise TransientError(msg)
+        if time.monotonic() >= self._check_at:
+            check_control_topics(self._admin, self._lease_s, {CONTROL_TOPIC: control, HEARTBEAT_TOPIC: beats})
+            self._check_at = time.monotonic() + _CHECK_S
 
     def _check_fresh(self, log: LogReader) -> None:
         seen = log.own_tick_seen

@@ -114,6 +114,7 @@ class LogReader:
         self._stop = threading.Event()
         self._in_flight, self._acked, self._boot = False, None, boot_id()
         self._admin = admin  # one that has been used: the first request of a fresh one now and then takes 3 s
+        self._strange: set[tuple[str, str]] = set()  # kinds of records that could not be read and were said
         self._unread: Entry | None = None  # a silent reader's tick, until everything before it has been read
         self._producer: Any = None if self.silent else client(Producer, connection, {
             "enable.idempotence": True, "acks": "all", "max.in.flight.requests.per.connection": 1, "linger.ms": 0,
@@ -122,7 +123,6 @@ class LogReader:
         self._consumer = client(Consumer, connection, {
             "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
             "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.wait.max.ms": 100, "fetch.error.backoff.ms": 10,
-            "allow.auto.create.topics": False,
         })  # fmt: skip
         self._thread = threading.Thread(target=self._run, name=f"control-log-{group}", daemon=True)
 
@@ -250,6 +250,8 @@ class LogReader:
             decoded = decode(message.key(), message.value(), control_id=control_id)
             if decoded.record is not None or decoded.tombstone:
                 self._queue.append(Entry(decoded, offset, message.timestamp()[1] / 1000))
+            else:
+                self._say_ignored(topic, offset, decoded)
             if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
                 self.own_tick_seen = time.monotonic()
                 self.first_tick = offset if self.first_tick is None else self.first_tick
@@ -264,6 +266,16 @@ class LogReader:
                 self._resume_after_gap()
             else:
                 self.lost = True
+
+    def _say_ignored(self, topic: str, offset: int, decoded: Decoded) -> None:
+        """Say the first record of each kind that cannot be read: what a newer worker writes would be missed in silence."""
+        what = decoded.key[0] if decoded.key else "record"
+        kind = (f"{topic}-{self._partition}", f"{what} ({decoded.ignored.partition(':')[0].split()[0]})")
+        if kind not in self._strange:
+            self._strange.add(kind)
+            client_log.warning(
+                "%s: a %s at offset %d is ignored, more of the kind are not said: %s", *kind, offset, decoded.ignored
+            )
 
     def _resume_after_gap(self) -> None:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from autoscaler.errors import AutoscalerError, SettingsError, TransientError
 from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, RECOMMIT_S, kafka_id
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
 
 _T = TypeVar("_T")
@@ -65,10 +65,11 @@ client_log.addFilter(Sparing())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as the cluster describes it now."""
+    """A topic as the cluster describes it now; ``replicas`` is that of the partition that has fewest."""
 
     topic_id: str
     partitions: int
+    replicas: int = 1
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any
     """
     try:
         # Or a broker that creates topics by itself would make those of the control log as they must not be.
-        own = {"allow.auto.create.topics": False, **more}
+        own = {**NO_AUTO_CREATION, **more}
         return kind({"reconnect.backoff.max.ms": 1000, **connection, **own}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
@@ -181,7 +182,8 @@ def facts_of(name: str, future: "concurrent.futures.Future[Any]", *, timeout_s: 
             if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
-    return TopicFacts(topic_id=kafka_id(str(found.topic_id)), partitions=len(found.partitions))
+    replicas = min((len(p.replicas) for p in found.partitions), default=1)
+    return TopicFacts(topic_id=kafka_id(str(found.topic_id)), partitions=len(found.partitions), replicas=replicas)
 
 
 def offsets_retention_s(admin: AdminClient, *, timeout_s: float = 5.0) -> float | None:
@@ -219,7 +221,7 @@ def ensure_control_topics(
         if missing := [t for t in wanted if t not in found]:
             _create(admin, {t: wanted[t] for t in missing}, replication_factor)
             found = describe(admin, tuple(wanted))
-        _check(admin, lease_s, found)
+        check_control_topics(admin, lease_s, found)
         return found
 
     return retried(attempt, for_s=deadline_s)
@@ -255,10 +257,8 @@ def _heartbeat_config(lease_s: float) -> dict[str, str]:
 
 
 def _create(admin: AdminClient, wanted: Mapping[str, dict[str, str]], replication_factor: int | None) -> None:
-    with translated("read the list of brokers"):
-        brokers = len(admin.list_topics(timeout=5.0).brokers)
-    factor = replication_factor or min(_MAX_REPLICATION, max(1, brokers))
-    durable = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2" if factor >= _MAX_REPLICATION else "1"}
+    factor = wanted_replication(admin, replication_factor)
+    durable = {"unclean.leader.election.enable": "false", "min.insync.replicas": str(wanted_in_sync(factor))}
     new = [NewTopic(t, num_partitions=PARTITIONS, replication_factor=factor, config=c | durable) for t, c in wanted.items()]
     for name, future in admin.create_topics(new, operation_timeout=5.0, request_timeout=6.0).items():
         with translated(f"create topic {name!r}"):
@@ -270,6 +270,18 @@ def _create(admin: AdminClient, wanted: Mapping[str, dict[str, str]], replicatio
     retried(lambda: _see(admin, tuple(wanted)), for_s=5.0)
 
 
+def wanted_replication(admin: AdminClient, replication_factor: int | None) -> int:
+    """Return how many replicas the two topics should have: as configured, or 3, or one per broker where there are fewer."""
+    with translated("read the list of brokers"):
+        brokers = len(admin.list_topics(timeout=5.0).brokers)
+    return replication_factor or min(_MAX_REPLICATION, max(1, brokers))
+
+
+def wanted_in_sync(replicas: int) -> int:
+    """Return how many replicas must have a record before it counts as written: one broker may be away, and one may be lost."""
+    return 2 if replicas >= _MAX_REPLICATION else 1
+
+
 def _see(admin: AdminClient, names: Sequence[str]) -> None:
     """Described too early, a new topic is unknown to the broker that is asked."""
     if len(describe(admin, names)) < len(names):
@@ -277,12 +289,29 @@ def _see(admin: AdminClient, names: Sequence[str]) -> None:
         raise TransientError(msg)
 
 
-def _check(admin: AdminClient, lease_s: float, found: Mapping[str, TopicFacts]) -> None:
+def configurations(admin: AdminClient) -> dict[str, dict[str, str]]:
+    """Return the configuration of the two topics.
+
+    Raises:
+        SettingsError: The cluster refuses.
+        TransientError: It does not answer.
+    """
     resources = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC)]
     config: dict[str, dict[str, str]] = {}
     with translated("read the configuration of the control log's topics"):
         for resource, future in admin.describe_configs(resources, request_timeout=5.0).items():
             config[resource.name] = {k: str(v.value) for k, v in future.result(6.0).items()}
+    return config
+
+
+def check_control_topics(admin: AdminClient, lease_s: float, found: Mapping[str, TopicFacts]) -> None:
+    """Check that the two topics are configured so that the protocol holds.
+
+    Raises:
+        SettingsError: They are not; says what to write.
+        TransientError: The cluster does not answer.
+    """
+    config = configurations(admin)
     control, heartbeats = config[CONTROL_TOPIC], config[HEARTBEAT_TOPIC]
     needed_ms = int(1000 * _retention_s(lease_s))
     problems: list[str] = [
@@ -298,15 +327,16 @@ def _check(admin: AdminClient, lease_s: float, found: Mapping[str, TopicFacts]) 
         if facts.partitions < PARTITIONS
     ]
     if 0 <= int(heartbeats.get("retention.ms", "-1")) < needed_ms:
-        problems.append(_alter(HEARTBEAT_TOPIC, "retention.ms", str(needed_ms), f"too short for a lease of {lease_s:g} s"))
+        problems.append(alter(HEARTBEAT_TOPIC, "retention.ms", str(needed_ms), f"too short for a lease of {lease_s:g} s"))
     if problems:
         raise SettingsError(tuple(problems))
 
 
 def _must_be(topic: str, config: Mapping[str, str], key: str, value: str) -> tuple[str, ...]:
-    return () if config.get(key) == value else (_alter(topic, key, value, f"it is {config.get(key)!r}"),)
+    return () if config.get(key) == value else (alter(topic, key, value, f"it is {config.get(key)!r}"),)
 
 
-def _alter(topic: str, key: str, value: str, why: str) -> str:
+def alter(topic: str, key: str, value: str, why: str) -> str:
+    """Return what must be changed of a topic, why, and the command that changes it."""
     command = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
     return f"topic {topic}: {key} must be {value} ({why}): {command}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autoscaler.adapters.control_view import Latencies, view
 from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold
 from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, describe
+from autoscaler.adapters.remarks import Remarks
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import partition_for
 from autoscaler.handover.controller_state import ControllerState
@@ -57,7 +58,7 @@ class KafkaWatch:
         self._tick_s = min(_TICK_MAX_S, lease_s / 10)
         self._log: LogReader | None = None
         self._state = ControllerState(group, "", lease_s)
-        self._latencies = Latencies()
+        self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._goal: dict[str, int] = {}  # what must have been read before anything is said
         self._admin: AdminClient | None = None
         self._failure = ""
@@ -80,6 +81,7 @@ class KafkaWatch:
             self._state.over.setdefault(worker, evidence)
         alive = [w for w in self._state.beats if w not in self._state.over]
         self._latencies.keep(alive)
+        self._remarks.say(self._state)
         if self._state.plan is None and not alive:
             return None
         names = {f.topic_id: t for t, f in log.facts.items() if t in self._topics}

@@ -67,11 +67,11 @@ def read_all(directory: Path) -> list[SlotRecord]:
 
 
 def find(record: SlotRecord) -> psutil.Process | None:
-    """Return the living process of a record; ``None`` if it has ended (a zombie has)."""
+    """Return the living process of a record; ``None`` if it has ended (a zombie has), and all that it started in its session."""
     if record.instance is None:
         return None
     if record.pid is not None:
-        return _known(record)
+        return _known(record) or next(iter(left_of(record)), None)
     deadline = time.monotonic() + _START_S
     while True:
         for process in psutil.process_iter():
@@ -80,6 +80,21 @@ def find(record: SlotRecord) -> psutil.Process | None:
         if time.monotonic() > deadline:
             return None
         time.sleep(_START_S / 10)
+
+
+def left_of(record: SlotRecord) -> tuple[psutil.Process, ...]:
+    """Return what still runs of a record's session besides its leader, such as the worker that a shell had started.
+
+    By the session and by the instance in the environment: after a restart of the machine both numbers may be somebody else's.
+    """
+    found = []
+    for pid in psutil.pids():
+        try:
+            if pid != record.pid and os.getsid(pid) == record.pid:
+                found.append(psutil.Process(pid))
+        except (OSError, psutil.NoSuchProcess):
+            continue
+    return tuple(p for p in found if _instance_of(p) == record.instance and is_alive(p))
 
 
 def is_alive(process: psutil.Process) -> bool:

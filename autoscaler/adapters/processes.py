@@ -2,6 +2,7 @@
 
 Each slot runs one process in a session of its own, so that it outlives the controller; a restarted one adopts what it finds.
 A process that has ended is reported at once with its instance, which is the platform's evidence that its lease is over (rule 8a).
+Where the command is a shell, the worker is the shell's child: a slot has ended when nothing of its session is left.
 Decides nothing: which slots run is the caller's business.
 """
 
@@ -11,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from uuid import uuid4
 
 import psutil
 
-from autoscaler.adapters.process_records import INSTANCE_VARIABLE, SlotRecord, find, is_alive, read_all, write
+from autoscaler.adapters.process_records import INSTANCE_VARIABLE, SlotRecord, find, is_alive, left_of, read_all, write
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.ports import Clock, PoolState
 from autoscaler.settings import ProcessWorkers
@@ -32,12 +33,18 @@ _DEFAULTS = [signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP]  # wh
 
 @dataclass(slots=True, kw_only=True)
 class _Slot:
-    """A slot that has run; ``process`` is ``None`` when it does not run now."""
+    """A slot that has run; ``process`` is ``None`` when nothing of it runs now.
+
+    Attributes:
+        kill_at: Being drained; killed then.
+        rest_until: The process that was started has ended and left others behind, which were told to end and are killed then.
+    """
 
     record: SlotRecord
     process: psutil.Process | None = None
     started: float = 0.0
-    kill_at: float | None = None  # being drained; killed then
+    kill_at: float | None = None
+    rest_until: float | None = None
     failures: int = 0
     not_before: float = 0.0
 
@@ -175,14 +182,17 @@ class ProcessPool:
                 continue
             _reap(slot.process.pid)
             if not is_alive(slot.process):
-                self._note_end(slot, now)
+                if rest := left_of(slot.record):
+                    self._end_rest(slot, rest, now)
+                else:
+                    self._note_end(slot, now)
             elif slot.kill_at is not None and now >= slot.kill_at:
                 _signal(slot.process, signal.SIGKILL)
 
     def _note_end(self, slot: _Slot, now: float) -> None:
         asked = slot.kill_at is not None
         healthy = now - slot.started >= _HEALTHY_S
-        slot.process, slot.kill_at, slot.record = None, None, slot.record.after_end()
+        slot.process, slot.kill_at, slot.rest_until, slot.record = None, None, None, slot.record.after_end()
         write(self._directory, slot.record)
         slot.failures = 0 if asked else 1 if healthy else slot.failures + 1
         pause_s = 0.0 if asked else self._settings.restart_backoff_s * 2.0 ** min(slot.failures - 1, 30)
@@ -194,6 +204,15 @@ class ProcessPool:
         slot.kill_at = now + (self._settings.drain_timeout_s if wait_s is None else wait_s)
         if slot.process is not None:
             _signal(slot.process, signal.SIGTERM)
+
+    def _end_rest(self, slot: _Slot, rest: Sequence[psutil.Process], now: float) -> None:
+        """Tell what a worker has left behind to end, once, and kill it in the end; until then it may still act for the worker."""
+        told = slot.rest_until is not None
+        if slot.rest_until is None:
+            slot.rest_until = now + self._settings.drain_timeout_s if slot.kill_at is None else slot.kill_at
+        if not told or now >= slot.rest_until:
+            for process in rest:
+                _signal(process, signal.SIGKILL if now >= slot.rest_until else signal.SIGTERM)
 
     def _start(self, number: int, now: float) -> None:
         known = self._slots.get(number)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from autoscaler.core.cycle import Cycle, Step, names
+from autoscaler.core.guards import Bound
 from autoscaler.core.size import peak_of_shared, relabel
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted
@@ -61,10 +62,11 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     if not present.ready:
         return None
     owner = {p: c for p, c in present.owner.items() if c in present.ready}
-    most = min(len(present.ready), policy.max_consumers)
+    most = min(len(present.ready), cycle.orders.most)
     fitted = cycle.planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
     target = relabel(fitted.plan.owner, frozenset(owner.values()), sorted(present.ready))
-    return target if not present.owner or (worthwhile(cycle, target) and cooling_s(cycle) is None) else None
+    resting = cycle.history.resting_s(cycle.now, policy.cooldown_s) is not None
+    return target if not present.owner or (worthwhile(cycle, target) and not resting) else None
 
 
 def worthwhile(cycle: Cycle, owner: Mapping[TopicPartition, int]) -> bool:
@@ -74,16 +76,10 @@ def worthwhile(cycle: Cycle, owner: Mapping[TopicPartition, int]) -> bool:
     return after < before * (1 - cycle.policy.tolerance_ratio)
 
 
-def cooling_s(cycle: Cycle) -> float | None:
-    """Return for how long moves rest if it is too soon for another one, ``None`` if it is not."""
-    last = cycle.history.last_move_at
-    return cycle.now - last if last is not None and cycle.now - last < cycle.policy.cooldown_s else None
-
-
-def limit_of_fit(cycle: Cycle, fitted: Fitted) -> Reason | None:
+def limit_of_fit(cycle: Cycle, fitted: Fitted, bound: Bound) -> Reason | None:
     """Return what kept a placement from having as many consumers as its load asks for."""
-    if fitted.wanted > cycle.policy.max_consumers:
-        return Reason.AT_MAXIMUM
+    if fitted.wanted > bound.count:
+        return bound.guard.reason
     if fitted.plan.consumers == len(cycle.load.partitions) < cycle.size.demand:
         return Reason.AT_PARTITION_CEILING
     return None

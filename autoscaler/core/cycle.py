@@ -1,13 +1,15 @@
 """What the rules of one cycle share: the inputs as read, and the step that a rule answers with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
 from autoscaler.core.native.outlook import Outlook
+from autoscaler.core.orders import Orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
+from autoscaler.core.progress import Progress
 from autoscaler.core.size import Size
 from autoscaler.model import Observation, Reason, TopicPartition
 from autoscaler.policy import Policy
@@ -20,6 +22,8 @@ class Cycle:
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
         outlook: For a native group whose members are known: what its assignor will do.
+        progress: How every partition gets on of which that is known.
+        orders: The policy's limits as they hold now.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -30,8 +34,10 @@ class Cycle:
     planner: Planner
     history: History
     policy: Policy
+    orders: Orders
     now: float
     outlook: Outlook | None = None
+    progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
 
     @property
     def advised(self) -> bool:
@@ -41,7 +47,7 @@ class Cycle:
     @property
     def floor(self) -> int:
         """Return how many consumers stay in any case: the minimum, but not more than there are partitions, and one."""
-        return max(1, min(self.policy.min_consumers, len(self.load.partitions)))
+        return max(1, min(self.orders.least, len(self.load.partitions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

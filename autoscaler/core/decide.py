@@ -1,6 +1,7 @@
 """*decide*: one cycle's answer for one group, as a pure function of what was observed, what is remembered, and the policy.
 
-The rules stand in one ordered table; the first that has something to say is the decision. Equal input gives equal output: no
+The rules stand in one ordered table; the first that has something to say is the decision, as far as the guards (a table too)
+let it pass. Equal input gives equal output: no
 clock, randomness, logging or I/O, and the order of mappings does not matter.
 """
 
@@ -11,13 +12,12 @@ from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
+from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
-from autoscaler.core.load import read_load
-from autoscaler.core.native import rules
-from autoscaler.core.native.outlook import look_ahead, sized
-from autoscaler.core.planner import Planner
-from autoscaler.core.present import read_present
-from autoscaler.core.size import measure_size
+from autoscaler.core.native import rules as native
+from autoscaler.core.progress import Progress
+from autoscaler.core.published_sizing import as_published
+from autoscaler.core.reading import read_cycle
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import consumer_loads, r_score
@@ -25,6 +25,7 @@ from autoscaler.policy import Policy
 
 __all__ = ["RULES", "History", "decide", "hold"]
 
+_LIMITS = (Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED)
 _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING")
 
 
@@ -37,43 +38,35 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
         policy: What the user asks of this group.
         now: Seconds since the epoch, not before the ``now`` of the previous call.
     """
-    cycle = _read(observation, history, policy, now)
-    step = next(s for rule in _rules(policy) if (s := rule(cycle)) is not None)
+    cycle = read_cycle(observation, history, policy, now)
+    step = _choose(cycle)
     decision = _answer(cycle, step)
     return decision, _remember(cycle, step, decision)
 
 
+def _choose(cycle: Cycle) -> Step:
+    """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
+    held = None
+    for step in (s for rule in _rules(cycle.policy) if (s := rule(cycle)) is not None):
+        left = step if step.inert else guarded(cycle, step)
+        idle = left.target is None and left.requested is None
+        if left is not step and idle and step.reason in _LIMITS:
+            held = held or left
+        else:
+            return held if held is not None and idle else left
+    msg = "the last rule always answers"
+    raise AssertionError(msg)
+
+
+def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
+    if policy.assignment == "native":
+        return NATIVE_RULES
+    return RULES if policy.sizing == "rates" else PUBLISHED_RULES
+
+
 def hold(observation: Observation, policy: Policy, now: float, reason: Reason, detail: str) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    return _answer(_read(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
-
-
-def _read(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
-    parked = observation.state.parked if observation.state is not None else ()
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked)
-    present = read_present(observation, load.partitions)
-    history = history.measured(observation.snapshot.sample_ts, load.fresh)
-    planner = Planner.of(policy, history)
-    advised = policy.mode == "advise" or observation.state is None
-    outlook = look_ahead(observation, load, policy)
-    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
-    if observation.state is not None:
-        history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
-    if load.stale:
-        history = replace(history, recommendations=())
-    elif size.calm is not None and not load.unknown and not load.absent:
-        history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
-    return Cycle(
-        observation=observation,
-        load=load,
-        present=present,
-        size=size,
-        planner=planner,
-        history=history,
-        policy=policy,
-        now=now,
-        outlook=outlook,
-    )
+    return _answer(read_cycle(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
@@ -132,7 +125,7 @@ def _need_fresh(cycle: Cycle) -> Step | None:
         f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
         f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
     )
-    growing = grow(cycle)
+    growing = grow(cycle) if cycle.policy.sizing == "rates" else None
     return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
 
 
@@ -141,13 +134,25 @@ def _need_fresh_count(cycle: Cycle) -> Step | None:
     step = _need_fresh(cycle)
     if step is None:
         return None
-    growing = rules.grow(cycle)
+    growing = native.grow(cycle)
     return growing if growing is not None and growing.requested else replace(step, target=None, requested=None, counted=True)
 
 
 def _error(cycle: Cycle) -> str:
     errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
     return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
+
+
+def _wait_for_application(cycle: Cycle) -> Step | None:
+    """Change nothing while most of what there is to do stands still: more consumers would stand still too."""
+    load, patience = cycle.load, cycle.policy.stuck_after_s
+    if not load.halted:
+        return None
+    detail = (
+        f"{len(load.stalled)} partitions ({names(load.stalled)}) are held by live consumers and have not advanced for "
+        f"{patience:g} s: the application, or what it writes to, stands still"
+    )
+    return Step(reason=Reason.STUCK_PARTITION, detail=detail, hot=load.stalled[:5])
 
 
 def _end_idle(cycle: Cycle) -> Step | None:
@@ -170,8 +175,8 @@ def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
 
 def _rest(cycle: Cycle) -> Step:
     step, present = _settled(cycle), cycle.present
-    if present.parked:
-        return replace(step, reason=Reason.STUCK_PARTITION, hot=_first(present.parked))
+    if stuck := (*_first(present.parked), *cycle.load.stalled):
+        return replace(step, reason=Reason.STUCK_PARTITION, hot=stuck[:5])
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
 
 
@@ -207,6 +212,7 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     place_added,
     _need_rates,
     _need_fresh,
+    _wait_for_application,
     wait_for_handover,
     keep_maximum,
     relieve,
@@ -217,23 +223,24 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 )
 
 NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
-    rules.refuse_managed,
+    native.refuse_managed,
     _need_partitions,
-    rules.settle,
+    native.settle,
     _need_members,
-    rules.start_first,
-    rules.refuse_unpredictable,
+    native.start_first,
+    native.refuse_unpredictable,
     _need_rates,
-    rules.keep_bounds,
+    native.keep_bounds,
     _need_fresh_count,
-    rules.grow,
-    rules.shrink,
+    native.grow,
+    native.shrink,
     _rest_counted,
 )
 
 
-def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
-    return NATIVE_RULES if policy.assignment == "native" else RULES
+# Who sizes by a published policy leaves these to it.
+_SIZING = {relieve, fill_minimum, shrink}
+PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], as_published, *RULES[-2:]) if r not in _SIZING)
 
 
 def _answer(cycle: Cycle, step: Step) -> Decision:
@@ -244,6 +251,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         step.detail,
         _advice(cycle) if policy.mode == "advise" else "",
         _parked(cycle),
+        _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
     )
@@ -340,6 +348,24 @@ def _parked(cycle: Cycle) -> str:
     )
 
 
+_SAID = {
+    Progress.STALL: "at a standstill although held, counting as no load",
+    Progress.STOP: "at a standstill, held by nobody",
+    Progress.REWIND: "set back",
+    Progress.OPEN_TRANSACTION: "read up to a transaction that stays open",
+}
+
+
+def _standing(cycle: Cycle) -> str:
+    """Say which partitions do not get on, and how each of them does not."""
+    found = {
+        kind: tuple(sorted(p for p, x in cycle.progress.items() if x is kind))
+        for kind in _SAID
+        if kind is not Progress.STALL or not cycle.load.halted
+    }
+    return "; ".join(f"{_SAID[kind]}: {names(ps)}" for kind, ps in found.items() if ps)
+
+
 def _absent(cycle: Cycle) -> str:
     """Say which topics the figures leave out, so that nobody takes them for idle."""
     absent = cycle.load.absent if cycle.load.partitions else ()
@@ -352,7 +378,10 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != (cycle.present.requested or frozenset())
     moves = bool(moved(cycle.present.owner, decision.target))
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
+    by = len(decision.requested) - len(_requested(cycle))
     if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
-        return replace(history, waiting_since=cycle.now, last_scale_at=cycle.now, intent=None)
-    intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves) if acting and (scales or moves) else None
-    return replace(history, waiting_since=since, intent=intent)
+        scaled = replace(history, intent=Intent(epoch=0, scales=True, moves=False, by=by)).confirmed(1, cycle.now)
+        return replace(scaled, waiting_since=cycle.now)  # there is no plan to wait for: the number is set at once
+    if not acting or not (scales or moves):
+        return replace(history, waiting_since=since, intent=None)
+    return replace(history, waiting_since=since, intent=Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=by))

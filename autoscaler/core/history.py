@@ -1,19 +1,31 @@
 """What one group's decisions remember of earlier cycles: a value that ``decide`` takes and returns."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 
-from autoscaler.model import TopicPartition
+from autoscaler.core.drained import Drained
+from autoscaler.core.progress import Track
+from autoscaler.model import HandoverDone, TopicPartition
 from autoscaler.packing import DriftEstimator
+
+HOUR_S = 3600.0
+_PAUSES = 32  # handovers whose pauses are remembered: the latest say what the next ones will cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a decision asked for under an epoch; it counts as done once a later epoch is observed."""
+    """What a decision asked for under an epoch; it counts as done once a later epoch is observed.
+
+    Attributes:
+        by: Consumers more than before; negative: fewer.
+    """
 
     epoch: int
     scales: bool
     moves: bool
+    by: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +41,12 @@ class History:
         drift: How far rates go from one measurement to the next.
         measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
         measured_every_s: Time between the latest two of them; ``None`` before the second.
+        tracks: For how long each partition has stood still.
+        direction: Sign of the latest change of the number of consumers; 0 before the first.
+        turns: When the number last began to go the other way, oldest first, for an hour.
+        overloaded_since: Since when some consumer has been overloaded in every cycle; ``None`` if none is.
+        pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
+        drained: Whether more consumers drained more.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -39,6 +57,12 @@ class History:
     drift: DriftEstimator = field(default_factory=DriftEstimator)
     measured_at: float | None = None
     measured_every_s: float | None = None
+    tracks: Mapping[TopicPartition, Track] = field(default_factory=dict)
+    direction: int = 0
+    turns: tuple[float, ...] = ()
+    overloaded_since: float | None = None
+    pauses: tuple[float, ...] = ()
+    drained: Drained = field(default_factory=Drained)
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":
@@ -49,12 +73,42 @@ class History:
         """Return the history with an intent that has been published turned into times; ``at`` is when."""
         if self.intent is None or epoch <= self.intent.epoch:
             return replace(self, intent=None)
+        by = self.intent.by
+        direction = (by > 0) - (by < 0) or self.direction
+        turned = self.direction not in {0, direction}
         return replace(
             self,
             last_scale_at=at if self.intent.scales else self.last_scale_at,
             last_move_at=at if self.intent.moves else self.last_move_at,
             intent=None,
+            direction=direction,
+            turns=(*(t for t in self.turns if t > at - HOUR_S), at) if turned else self.turns,
+            drained=self.drained.stepped_up() if by > 0 else self.drained,
         )
+
+    def turns_in_the_hour(self, now: float) -> int:
+        """Return how often the number of consumers began to go the other way in the last hour."""
+        return sum(1 for t in self.turns if t > now - HOUR_S)
+
+    def overload(self, now: float, *, exists: bool) -> "History":
+        """Return the history after a cycle that found somebody overloaded, or nobody."""
+        if not exists:
+            return replace(self, overloaded_since=None)
+        return self if self.overloaded_since is not None else replace(self, overloaded_since=now)
+
+    def handed_over(self, done: Iterable[HandoverDone]) -> "History":
+        """Return the history with the pauses of handovers that have finished; one without a former owner paused nobody."""
+        new = tuple(d.pause_s for d in done if d.pause_s is not None and math.isfinite(d.pause_s) and d.pause_s >= 0)
+        return replace(self, pauses=(*self.pauses, *new)[-_PAUSES:]) if new else self
+
+    def pause_s(self, assumed: float) -> float:
+        """Return how long a partition stands still as it changes hands: the median of the latest, or what is assumed."""
+        return median(self.pauses) if self.pauses else assumed
+
+    def resting_s(self, now: float, cooldown_s: float) -> float | None:
+        """Return for how long moves have rested if it is too soon for another one, ``None`` if it is not."""
+        last = self.last_move_at
+        return now - last if last is not None and now - last < cooldown_s else None
 
     def measured(self, at: float, fresh: Mapping[TopicPartition, float]) -> "History":
         """Return the history after one more measurement; one that is known already changes nothing.

@@ -28,6 +28,8 @@ class GroupLoad:
         absent: Topics of the group of which not one partition is listed: their load is unknown, not zero.
         error: What the measurement says went wrong, if anything.
         behind_since_unknown: Partitions with records to go, of which nobody knows how old they are.
+        stalled: Partitions that somebody holds and that do not advance: no rate counts, and their lag in ``lag_records`` only.
+        halted: So many stand still that it is the application, or what it writes to, and not they: then nothing is left out.
     """
 
     rates: Mapping[TopicPartition, float]
@@ -45,10 +47,16 @@ class GroupLoad:
     behind_since_unknown: tuple[TopicPartition, ...]
     absent: tuple[str, ...]
     error: str | None
+    stalled: tuple[TopicPartition, ...] = ()
+    halted: bool = False
 
 
 def read_load(
-    snapshot: LoadSnapshot, topics: Collection[str], stale_after_s: float, parked: Container[TopicPartition] = ()
+    snapshot: LoadSnapshot,
+    topics: Collection[str],
+    stale_after_s: float,
+    parked: Container[TopicPartition] = (),
+    stalled: Collection[TopicPartition] = (),
 ) -> GroupLoad:
     """Return the load of a snapshot. A rate that is no number, infinite or negative counts as not measured.
 
@@ -57,13 +65,18 @@ def read_load(
         topics: What the group consumes.
         stale_after_s: Age from which a sample is too old to move partitions by.
         parked: Partitions that nobody consumes: they are left out of everything but ``lag_records``.
+        stalled: Partitions that somebody holds and that do not advance.
     """
     by_partition = {x.partition: x for x in snapshot.loads if x.partition not in parked}
     partitions = tuple(sorted(by_partition))
     measured = {p: rate for p in partitions if (rate := _rate(by_partition[p])) is not None}
     total = math.fsum(measured.values())
     mean = total / len(measured) if measured else 0.0
-    lags = [(x.lag_s, p) for p, x in by_partition.items() if x.lag_s is not None]
+    still = tuple(p for p in partitions if p in stalled)
+    halted = bool(still) and 2 * len(still) > sum(measured.get(p, 0.0) > 0 or p in stalled for p in partitions)
+    stuck = frozenset() if halted else frozenset(still)
+    measured |= dict.fromkeys(stuck, 0.0)
+    lags = [(x.lag_s, p) for p, x in by_partition.items() if x.lag_s is not None and p not in stuck]
     worst = max(lags, key=lambda x: (x[0], x[1])) if lags else (None, None)
     unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
     listed = {x.partition.topic for x in snapshot.loads}
@@ -72,7 +85,7 @@ def read_load(
         error=snapshot.error,
         rates={p: measured.get(p, mean) for p in partitions} if measured else {},
         measured=measured,
-        fresh={p: rate for p, rate in measured.items() if by_partition[p].known},
+        fresh={p: rate for p, rate in measured.items() if by_partition[p].known and p not in stuck},
         partitions=partitions,
         unmeasured=frozenset(p for p in partitions if p not in measured),
         unknown=unknown,
@@ -82,7 +95,11 @@ def read_load(
         lag_records=_sum_known([x.lag_records for x in snapshot.loads]),
         lag_s=worst[0],
         furthest_behind=worst[1],
-        behind_since_unknown=tuple(p for p in partitions if by_partition[p].lag_records and by_partition[p].lag_s is None),
+        behind_since_unknown=tuple(
+            p for p in partitions if by_partition[p].lag_records and by_partition[p].lag_s is None and p not in stuck
+        ),
+        stalled=still,
+        halted=halted,
     )
 
 

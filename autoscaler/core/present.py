@@ -68,6 +68,14 @@ def read_present(observation: Observation, partitions: tuple[TopicPartition, ...
     return _native(observation.members, partitions)
 
 
+def held(observation: Observation) -> frozenset[TopicPartition]:
+    """Return the partitions that a live consumer has taken and may work on."""
+    if (state := observation.state) is not None:
+        return frozenset(state.owner) - state.pending
+    members = observation.members.members if observation.members is not None else ()
+    return frozenset(p for m in members for p in m.assigned)
+
+
 def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
     owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
     return Present(

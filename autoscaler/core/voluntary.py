@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from autoscaler.core.approach import approach, cooling_s, limit_of_fit, pad, worthwhile
+from autoscaler.core.approach import approach, limit_of_fit, pad, worthwhile
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
-from autoscaler.core.guards import Question, first_objection
+from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers
+from autoscaler.core.objections import Change
+from autoscaler.core.orders import Steps
 from autoscaler.core.size import relabel
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted, drain, r_score
@@ -15,30 +17,34 @@ def relieve(cycle: Cycle) -> Step | None:
     size, present, policy = cycle.size, cycle.present, cycle.policy
     if not size.overloaded:
         return None
-    at_least = min(max(cycle.floor, len(present.slots)), policy.max_consumers)
+    bound = most_consumers(cycle)
+    at_most = max(bound.count, min(len(present.slots), len(cycle.load.partitions)))
     fitted = cycle.planner.relieving(
-        cycle.load.rates, policy.usable_bytes_per_s, present.owner, paid_for=at_least, at_most=policy.max_consumers
+        cycle.load.rates,
+        policy.usable_bytes_per_s,
+        present.owner,
+        paid_for=min(max(cycle.floor, len(present.slots)), at_most),
+        at_most=at_most,
     )
-    plan, detail, limit = fitted.plan, _overload_text(cycle, fitted), limit_of_fit(cycle, fitted)
-    hold = Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=detail, hot=size.hot)
-    if fitted.capacity > policy.usable_bytes_per_s and not worthwhile(cycle, plan.owner):
-        said = f"{detail}; with {policy.max_consumers} at most no other placement lowers the highest load by a tenth or more"
-        return replace(hold, limited_by=limit, detail=said.replace("a tenth", f"{policy.tolerance_ratio:.0%}"))
-    rest = cooling_s(cycle)
-    if plan.consumers <= len(present.holders) and rest is not None:
-        said = f"{detail}; partitions moved {rest:.0f} s ago, at the same number they rest {policy.cooldown_s:g} s"
-        return replace(hold, limited_by=Reason.COOLING_DOWN, detail=said)
-    return approach(cycle, plan.owner, reason=hold.reason, detail=detail, limited_by=limit, hot=size.hot)
+    plan, detail, limit = fitted.plan, _overload_text(cycle, fitted, bound), limit_of_fit(cycle, fitted, bound)
+    more = plan.consumers > len(present.holders)  # relieves somebody, if not yet who carries most
+    if fitted.capacity > policy.usable_bytes_per_s and not more and not worthwhile(cycle, plan.owner):
+        lower = f"no other placement lowers the highest load by {policy.tolerance_ratio:.0%} or more"
+        said = f"{detail}; with {at_most} at most {lower}"
+        return Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=said, limited_by=limit, hot=size.hot)
+    return approach(cycle, plan.owner, reason=Reason.RATE_ABOVE_CAPACITY, detail=detail, limited_by=limit, hot=size.hot)
 
 
-def _overload_text(cycle: Cycle, fitted: Fitted) -> str:
+def _overload_text(cycle: Cycle, fitted: Fitted, limit: Bound) -> str:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     first = size.overloaded[0]
     others = f" and {len(size.overloaded) - 1} more are" if len(size.overloaded) > 1 else " is"
-    bound = f" ({fitted.wanted} without max_consumers)" if fitted.wanted > cycle.policy.max_consumers else ""
+    bounded = fitted.wanted > limit.count
+    bound = f" ({fitted.wanted} without {limit.guard.name})" if bounded else ""
+    why = f": {limit.said}" if bounded and limit.said else ""
     return (
         f"consumer {first} with {rate_text(size.loads[first])}{others} above {rate_text(cycle.policy.overload_bytes_per_s)}; "
-        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}"
+        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}{why}"
     )
 
 
@@ -48,7 +54,7 @@ def wait_for_handover(cycle: Cycle) -> Step | None:
     if not pending or cycle.advised:
         return None
     said = f"{len(pending)} partitions ({names(pending)}) are changing hands"
-    step = relieve(cycle)
+    step = relieve(cycle) if cycle.policy.sizing == "rates" else None
     if step is None:
         return Step(reason=Reason.HANDOVER_IN_PROGRESS, detail=said, waiting=cycle.history.waiting_since is not None)
     return replace(step, target=None, limited_by=Reason.HANDOVER_IN_PROGRESS, detail=f"{step.detail}; {said}")
@@ -70,30 +76,27 @@ def grow(cycle: Cycle) -> Step | None:
 
 def fill_minimum(cycle: Cycle) -> Step | None:
     """Spread over as many consumers as are asked for at least."""
-    present, policy, floor = cycle.present, cycle.policy, cycle.floor
+    present, policy, floor, orders = cycle.present, cycle.policy, cycle.floor, cycle.orders
     if len(present.holders) >= floor and len(present.slots) >= floor:
         return None
-    fitted = cycle.planner.within(
-        cycle.load.rates,
-        policy.usable_bytes_per_s,
-        present.owner,
-        at_least=min(floor, policy.max_consumers),
-        at_most=policy.max_consumers,
-    )
-    detail = f"min_consumers asks for {floor}, {len(present.holders)} hold partitions and {len(present.slots)} are requested"
+    most = min(orders.most, max(floor, len(present.slots), most_consumers(cycle).count))
+    fitted = cycle.planner.within(cycle.load.rates, policy.usable_bytes_per_s, present.owner, at_least=floor, at_most=most)
+    asks = f"{orders.least_setting} asks for {floor}"
+    detail = f"{asks}, {len(present.holders)} hold partitions and {len(present.slots)} are requested"
     if fitted.plan.consumers > len(present.holders):
-        return approach(cycle, fitted.plan.owner, reason=Reason.AT_MINIMUM, detail=detail, limited_by=None, hot=())
+        return approach(cycle, fitted.plan.owner, reason=orders.at_least, detail=detail, limited_by=None, hot=())
     if len(present.slots) < floor:
-        return Step(reason=Reason.AT_MINIMUM, detail=detail, requested=pad(present.slots, floor))
+        return Step(reason=orders.at_least, detail=detail, requested=pad(present.slots, floor))
     return None
 
 
 def keep_maximum(cycle: Cycle) -> Step | None:
-    """Come down to ``max_consumers`` at once when more run, as after the setting was lowered."""
-    count, most = len(cycle.present.slots), cycle.policy.max_consumers
-    if count <= most:
+    """Come down to the maximum at once when more run, as after the setting was lowered or a window has begun."""
+    count, orders = len(cycle.present.slots), cycle.orders
+    if count <= orders.most:
         return None
-    return _shrink_to(cycle, most, Reason.AT_MAXIMUM, f"{count} consumers are requested and max_consumers is {most}")
+    detail = f"{count} consumers are requested and {orders.most_setting} is {orders.most}"
+    return _shrink_to(cycle, orders.most, orders.at_most, detail)
 
 
 def shrink(cycle: Cycle) -> Step | None:
@@ -105,14 +108,19 @@ def shrink(cycle: Cycle) -> Step | None:
         f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {calm} of {len(present.slots)} consumers "
         f"with {policy.tolerance_ratio:.0%} to spare"
     )
-    question = Question(
-        load=cycle.load, present=present, history=cycle.history, policy=policy, now=cycle.now, floor=cycle.floor, calm=calm
-    )
-    objection = first_objection(question)
+    least = least_consumers(cycle)
+    needed = cycle.history.peak()
+    count = max(needed, least.count)
+    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=False))
     if objection is not None:
         guard, said = objection
         return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}")
-    return _shrink_to(cycle, max(cycle.history.peak(), cycle.floor), Reason.UNDERUSED, detail)
+    step = _shrink_to(cycle, count, Reason.UNDERUSED, detail)
+    if needed >= least.count or least.count <= cycle.floor:
+        return step
+    return replace(
+        step, limited_by=step.limited_by or least.guard.reason, detail=f"{step.detail}; {least.guard.name} allows {count}"
+    )
 
 
 def _shrink_to(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:

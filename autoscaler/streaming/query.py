@@ -179,7 +179,7 @@ def snapshots(
     read_ts: dict[str, float] = {}
     for row in zip(*column, strict=True):
         group, topic, partition, identity, ts, rate, records, lag, lag_bytes, lag_s, committed, *rest = row
-        first, end, known, age, span, source, error = rest
+        first, end, known, age, span, source, error, stable = rest
         if group not in found:
             continue
         read_ts[group] = max(ts, read_ts.get(group, -math.inf))
@@ -191,14 +191,14 @@ def snapshots(
         found[group].append(PartitionLoad(
             partition=tp, topic_id=identity, bytes_per_s=rate, records_per_s=records, lag_records=lag, lag_bytes=lag_bytes,
             lag_s=lag_s, committed=committed, log_start=first, log_end=end, known=known, age_s=age, window_s=span,
-            rate_source=sources[source], error=error,
+            rate_source=sources[source], error=error, last_stable=stable,
         ))  # fmt: skip
     return {g: _snapshot(g, read_ts[g], found[g], problems[g]) for g in groups if g in read_ts}
 
 
 _USED = (
     "group", "topic", "partition", "topic_id", "read_ts", "bytes_per_s", "records_per_s", "lag_records", "lag_bytes", "lag_s",
-    "committed", "log_start", "log_end", "known", "age_s", "window_s", "rate_source", "error",
+    "committed", "log_start", "log_end", "known", "age_s", "window_s", "rate_source", "error", "last_stable",
 )  # fmt: skip
 
 

@@ -39,9 +39,9 @@ LOADS = pa.schema([
     ("sample_ts", pa.float64()), ("leader", pa.int32()),
     ("bytes_per_s", pa.float64()), ("records_per_s", pa.float64()),
     ("lag_records", pa.int64()), ("lag_bytes", pa.float64()), ("lag_s", pa.float64()),
-    ("committed", pa.int64()), ("log_start", pa.int64()), ("log_end", pa.int64()), ("size_bytes", pa.int64()),
-    ("known", pa.bool_()), ("age_s", pa.float64()), ("window_s", pa.float64()), ("rate_source", _NAME),
-    ("bytes_total", pa.float64()), ("records_total", pa.float64()), ("error", _NAME),
+    ("committed", pa.int64()), ("log_start", pa.int64()), ("log_end", pa.int64()), ("last_stable", pa.int64()),
+    ("size_bytes", pa.int64()), ("known", pa.bool_()), ("age_s", pa.float64()), ("window_s", pa.float64()),
+    ("rate_source", _NAME), ("bytes_total", pa.float64()), ("records_total", pa.float64()), ("error", _NAME),
 ])  # fmt: skip
 
 

@@ -129,6 +129,7 @@ def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors:
         "committed": pa.array(lag.committed, pa.int64(), mask=lag.committed < -1),
         "log_start": offset(rows["start"]),
         "log_end": offset(rows["end"]),
+        "last_stable": offset(rows["stable"] if group.read_committed else np.full(n, -1)),
         "size_bytes": offset(rows["size"]),
         "known": pa.array(lag.known),
         "age_s": pa.array(read_ts - np.where(sampled, rows["ts"], rows["first"])),

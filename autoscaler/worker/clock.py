@@ -31,6 +31,17 @@ def lease_clock() -> Elapsed:
     return elapsed
 
 
+def weakness() -> str | None:
+    """Return what this platform's clocks lack, and what that means for a lease; ``None`` if nothing."""
+    missing = [name for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW") if not hasattr(time, name)]
+    if not missing:
+        return None
+    return (
+        f"this platform has no {' and no '.join(missing)}: a lease is counted by a clock that may be slewed or stand still in "
+        "suspend, and may last longer than it seems; do not suspend this machine"
+    )
+
+
 def wall() -> float:
     """Return seconds since the Unix epoch."""
     return time.time()

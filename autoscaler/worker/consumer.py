@@ -16,12 +16,12 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaException
 
 from autoscaler.handover.records import Incarnation, Tp
-from autoscaler.worker.clock import lease_clock
+from autoscaler.worker.clock import lease_clock, weakness
 from autoscaler.worker.control_log import LogPlace, find_place
 from autoscaler.worker.fetching import fetching
 from autoscaler.worker.intake import Batch, Intake
 from autoscaler.worker.loop import Loop
-from autoscaler.worker.settings import Connection, Setting, WorkerSettings, worker_settings
+from autoscaler.worker.settings import Connection, Setting, WorkerSettings, deviations, worker_settings
 from autoscaler.worker.transactions import Outcome, Transactions
 
 _log = logging.getLogger(__name__)
@@ -90,6 +90,9 @@ class ManagedConsumer:
             },
             exactly_once=exactly_once,
         )
+        for said in (*deviations(self._settings), weakness()):
+            if said is not None:
+                _log.warning("group %s: %s", self._settings.group, said)
         self._handle_sigterm = handle_sigterm and threading.current_thread() is threading.main_thread()
         self._previous_handler: signal._HANDLER = None
         self._stopped = threading.Event()

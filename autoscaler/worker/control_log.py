@@ -12,10 +12,19 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.handover.codec import Key, decode, partition_for
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Left, Plan, Released, kafka_id
+from autoscaler.handover.records import (
+    CONTROL_TOPIC,
+    HEARTBEAT_TOPIC,
+    NO_AUTO_CREATION,
+    Expired,
+    Left,
+    Plan,
+    Released,
+    kafka_id,
+)
 from autoscaler.kept import kept
 from autoscaler.worker.clock import Elapsed
-from autoscaler.worker.settings import NO_AUTO_CREATION, Connection
+from autoscaler.worker.settings import Connection
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -137,6 +146,7 @@ class ControlLog:
         self._consumer = Consumer(
             {
                 **connection,
+                **NO_AUTO_CREATION,
                 "group.id": "autoscaler-control-log",  # demanded by the client; nothing is committed under it
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,

@@ -22,12 +22,23 @@ from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
 from autoscaler.handover.commits import commit_metadata, is_of_topic
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Incarnation, Left, Plan, Released, Tp
+from autoscaler.handover.records import (
+    CONTROL_TOPIC,
+    HEARTBEAT_TOPIC,
+    NO_AUTO_CREATION,
+    Heartbeat,
+    Incarnation,
+    Left,
+    Plan,
+    Released,
+    Tp,
+)
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
-from autoscaler.worker.settings import NO_AUTO_CREATION, WorkerSettings
+from autoscaler.worker.settings import WorkerSettings
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
+from autoscaler.worker.waiting import Waiting
 
 _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
@@ -87,6 +98,7 @@ class Loop:
         self._refused_since: dict[Tp, float] = {}  # since when commits of a partition are refused for what it is
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
+        self._waiting = Waiting(named=settings.named)
         self._caught_up = threading.Event()
         self._warm = threading.Event()
         self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
@@ -261,6 +273,8 @@ class Loop:
             self._producer.poll(_POLL_S)
             self.tick()
             self._end_if_held()
+            if (why := self._waiting.look(self._state, self._now())) is not None:
+                _log.warning("%s/%s: %s", self.me.name, self.me.uuid, why)
 
     def _end_if_held(self) -> None:
         """Rule 6: end the process when an application does not return long after the lease is over: nothing else frees it."""
@@ -408,27 +422,34 @@ class Loop:
         try:
             done = self._offsets.commit(offsets=self._offsets_of(wanted), asynchronous=False) or ()
         except KafkaException as e:
-            _log.warning("%s", e)
             if e.args[0].code() not in _REFUSALS:
+                _log.warning("%s", e)
                 return False
-            if len(wanted) > 1:  # raised instead of said of each where all of them are refused: ask for each
-                done_each = [self._commit_plainly({run: offset}) for run, offset in wanted.items()]
+            if len(parts := _by_topic(wanted)) > 1:  # raised instead of said of each where all of them are refused: ask for each
+                done_each = [self._commit_plainly(part) for part in parts]
                 return all(done_each)
-            (run,) = wanted
-            self._refused_since.setdefault(run.tp, self._now())
+            for run in wanted:
+                self._note_refusal(run, e.args[0])
             return False
         bad = {(t.topic, t.partition): t.error for t in done if t.error is not None}
         for run, offset in wanted.items():
             error = bad.get((run.topic, run.tp.partition))
-            if error is not None:
-                _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
             if error is None:
                 run.committed, run.committed_at = offset, self._now()
-            if error is None or error.code() not in _REFUSALS:
                 self._refused_since.pop(run.tp, None)
             else:
-                self._refused_since.setdefault(run.tp, self._now())
+                self._note_refusal(run, error)
         return not bad
+
+    def _note_refusal(self, run: Run, error: KafkaError) -> None:
+        """Remember since when commits of a partition are refused for what it is, and say it then; other errors pass."""
+        refused = error.code() in _REFUSALS
+        if not (refused and run.tp in self._refused_since):
+            _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
+        if refused:
+            self._refused_since.setdefault(run.tp, self._now())
+        else:
+            self._refused_since.pop(run.tp, None)
 
     def _metadata(self, run: Run) -> str:
         return commit_metadata(run.tp.topic_id, run.epoch, self.me.uuid)
@@ -470,8 +491,19 @@ class Loop:
             self._pending.append(run)
 
     def _fetch_pending(self) -> None:
-        """Fetch what was taken; a first owner's start is committed before its first batch (rule 5)."""
-        runs = self._pending = [r for r in self._pending if not r.stopping]
-        if runs and self._commit(runs) and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
+        """Fetch what was taken; a first owner's start is committed before its first batch (rule 5).
+
+        One whose commit is refused keeps waiting, and keeps no other from beginning.
+        """
+        self._pending = [r for r in self._pending if not r.stopping]
+        if not self._pending:
+            return
+        self._commit(self._pending)
+        runs = [r for r in self._pending if r.processed <= r.committed]
+        if runs and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
             self._note("fetching", (r.tp for r in runs))
-            self._pending = []
+            self._pending = [r for r in self._pending if r.processed > r.committed]
+
+
+def _by_topic(wanted: Mapping[Run, int]) -> list[dict[Run, int]]:
+    return [{r: o for r, o in wanted.items() if r.topic == topic} for topic in sorted({r.topic for r in wanted})]

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.errors import SettingsError
-from autoscaler.handover.records import LEASE_S
+from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S
+from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE
 from autoscaler.references import resolve_secrets
 
 Setting = str | int | float | bool
 Connection = Mapping[str, Setting]
-NO_AUTO_CREATION: Connection = {"allow.auto.create.topics": False}  # a topic of the protocol that a broker makes is a wrong one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class WorkerSettings:
         group: The group whose offsets are committed (AUTOSCALER_GROUP).
         topics: Topics that the group consumes, to warm up (AUTOSCALER_TOPICS, separated by commas).
         name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if nobody says.
+        named: Somebody has said it.
         instance: Identity of the process or container as the platform names it (AUTOSCALER_INSTANCE).
         lease_s: How long it may act without having been heard (AUTOSCALER_LEASE_S).
         batch_size_bytes: Payload after which a batch is handed over. wait_time_s: time after which it is, however small.
@@ -36,6 +37,7 @@ class WorkerSettings:
     group: str
     topics: tuple[str, ...] = ()
     name: str
+    named: bool = True
     instance: str | None = None
     lease_s: float = LEASE_S
     batch_size_bytes: int = 256_000
@@ -87,12 +89,14 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
         problems.append(f"batch_size_bytes: must be 1 or more, not {size!r}")
     if problems:
         raise SettingsError(tuple(problems))
-    default = WorkerSettings(connection=where, group=group, name=name or env.get("AUTOSCALER_WORKER_NAME") or _anonymous())
+    said = name or env.get("AUTOSCALER_WORKER_NAME")
+    default = WorkerSettings(connection=where, group=group, name=said or _anonymous())
     return WorkerSettings(
         connection=where,
         group=group,
         topics=tuple(t for t in named if t),
         name=default.name,
+        named=bool(said),
         instance=instance or env.get("AUTOSCALER_INSTANCE") or None,
         lease_s=lease,
         batch_size_bytes=int(given.get("batch_size_bytes", default.batch_size_bytes)),
@@ -101,6 +105,22 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
         max_batch_s=given.get("max_batch_s", default.max_batch_s),
         exactly_once=transactions,
     )
+
+
+def deviations(settings: WorkerSettings) -> tuple[str, ...]:
+    """Return what is allowed and yet works against the lease: to be said once, because nothing fails by it."""
+    found, every_s = [], settings.lease_s / HEARTBEATS_PER_LEASE
+    if settings.max_batch_s < every_s:
+        found.append(
+            f"max_batch_s {settings.max_batch_s:g} is less than the {every_s:g} s between two heartbeats: longer batches count "
+            "as stuck and leave heartbeats out, although nothing is wrong"
+        )
+    if settings.commit_interval_s >= settings.lease_s:
+        found.append(
+            f"commit_interval_s {settings.commit_interval_s:g} is not less than lease_s {settings.lease_s:g}: who loses its "
+            "lease may leave a whole lease's work to be done again"
+        )
+    return tuple(found)
 
 
 def _positive(value: object) -> bool:
@@ -118,8 +138,8 @@ def _lease(given: str | float, problems: list[str]) -> float:
         lease = float(given)
     except ValueError:
         lease = 0.0
-    if not 0 < lease < float("inf"):
-        problems.append(f"lease_s: must be seconds above 0, not {given!r} (AUTOSCALER_LEASE_S)")
+    if not LEAST_LEASE_S <= lease < float("inf"):
+        problems.append(f"lease_s: must be {LEAST_LEASE_S:g} s or more, not {given!r} (AUTOSCALER_LEASE_S)")
     return lease
 
 

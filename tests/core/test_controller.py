@@ -1,18 +1,18 @@
 """One cycle of one group against fakes of every port: what is acted on, what is recorded, and what a failure does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset
+from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset, Span, TopicPartition
 from autoscaler.policy import Policy
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader
-from tests.builders import CAPACITY, TOPIC, members, rates, snapshot, tp
+from tests.builders import CAPACITY, TOPIC, load, members, rates, snapshot, tp
 
 LINES = tuple[int, Decision]
 
@@ -108,6 +108,36 @@ def test_every_cycle_is_recorded_and_shown_and_only_acting_ones_have_outcomes() 
         phases = [(o.phase, o.status) for o in entry.outcomes]
         assert phases == ([("intent", "planned"), ("outcome", "done")] if entry.decision.actions else [])
     assert any(e.handovers for e in world.audit.entries)
+
+
+@dataclass
+class Tails:
+    """Knows of some partitions that what is unread of them is nothing."""
+
+    nothing: frozenset[TopicPartition] = frozenset()
+    asked: Mapping[TopicPartition, Span] = field(default_factory=dict)
+
+    def ask(self, spans: Mapping[TopicPartition, Span]) -> None:
+        self.asked = spans
+
+    def empty(self) -> Mapping[TopicPartition, Span]:
+        return {p: span for p, span in self.asked.items() if p in self.nothing}
+
+    def close(self) -> None:
+        self.asked = {}
+
+
+def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_written_down() -> None:
+    world = World()
+    world.controller.tails = Tails(frozenset({tp(0)}))
+    for _ in range(10):
+        world.number += 1
+        world.clock.advance(1.0)
+        loads = [load(tp(0), 40.0, lag_records=1, log_end=101, lag_s=99.0), load(tp(1), 40.0, lag_records=2, log_end=102)]
+        decision = world.controller.cycle(world.number, snapshot(loads, at=world.clock.now()), {})
+    assert decision.total_lag_records == 2
+    assert [(x.lag_records, x.lag_s) for x in world.audit.entries[-1].snapshot.loads] == [(0, 0.0), (2, 0.0)]
+    assert [x.lag_records for x in world.audit.entries[0].snapshot.loads] == [1, 2], "before anybody looked it is a lag"
 
 
 def test_advise_computes_the_same_and_touches_nothing() -> None:
@@ -279,3 +309,37 @@ def test_nobodys_group_is_taken_over_before_its_members_have_been_read() -> None
     assert "nobody knows whether somebody subscribes" in decision.detail
     world.controller.reader = FakeReader(groups={"g": members()})
     assert world.cycle(10.0).actions
+
+
+def test_who_joins_under_a_name_that_no_plan_can_bind_to_is_named_in_every_decision() -> None:
+    world = World()
+    world.settle(CAPACITY / 2)
+    world.publisher.join(7)
+    stranger = world.publisher._lives[-1]
+    stranger.view = replace(stranger.view, name="host-12-ab34", slot=None)
+    for _ in range(2):
+        assert world.cycle(CAPACITY / 2).detail.endswith("no consumer of this group has their names: host-12-ab34")
+    world.publisher._lives.remove(stranger)
+    assert "host-12-ab34" not in world.cycle(CAPACITY / 2).detail
+
+
+def test_an_earlier_incarnation_of_a_slot_is_no_stranger() -> None:
+    world = World()
+    world.settle(CAPACITY / 2)
+    world.publisher.join(0)
+    assert "given nothing" not in world.cycle(CAPACITY / 2).detail
+
+
+def test_the_cycle_that_sees_a_consumer_end_places_its_partitions_on_the_living() -> None:
+    """One cycle, not one to notice and one to act."""
+    world = World()
+    world.settle(*(CAPACITY * 0.6,) * 3, cycles=12)
+    before = world.publisher.observe()
+    gone = max(before.owner.values())
+    world.pool.die(gone)
+    plans = len(world.publisher.published)
+    world.cycle(*(CAPACITY * 0.6,) * 3)
+    after = world.publisher.observe()
+    assert len(before.owner) == len(after.owner) == 3
+    assert len(world.publisher.published) == plans + 1
+    assert (after.orphans, gone in after.owner.values()) == (frozenset(), False)

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from autoscaler.errors import SettingsError
 from autoscaler.packing import ALGORITHMS, PRESETS, TAKES
-from autoscaler.policy import PRICED, Algorithm, Policy, Preset
+from autoscaler.policy import PRICED, Algorithm, Policy, Preset, step_of
 from autoscaler.settings import Settings, load
 from tests.builders import policy
 
@@ -41,7 +41,7 @@ def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldI
 
 
 def written(data: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Return every setting of a file with its path; lists of groups count as their first one."""
+    """Return every setting of a file with its path; lists of blocks count as their first one."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             yield path + str(key), value
@@ -65,6 +65,10 @@ def problems(path: Path) -> tuple[str, ...]:
     return caught.value.problems
 
 
+def window(**changes: object) -> dict[str, object]:
+    return {"cron": "0 8 * * *", "duration_min": 60, "paused": "all", **changes}
+
+
 # --- the documented file ---------------------------------------------------------------------------------------------
 
 
@@ -73,7 +77,17 @@ def test_the_file_documents_every_setting_and_nothing_else() -> None:
     assert set(DOCUMENTED) - free == set(SETTINGS)
 
 
-@pytest.mark.parametrize("path", [p for p, info in SETTINGS.items() if not info.is_required() and not models_in(info.annotation)])
+EXAMPLE = "groups.windows."  # a window of defaults alone would change nothing and is refused, so one that does is shown
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for p, info in SETTINGS.items()
+        if not info.is_required() and not models_in(info.annotation) and not p.startswith(EXAMPLE)
+    ],
+)
 def test_the_file_shows_the_default(path: str) -> None:
     default = SETTINGS[path].get_default(call_default_factory=True)
     assert DOCUMENTED[path] == (list(default) if isinstance(default, tuple) else default)
@@ -170,6 +184,27 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"consumer_price": -1}, "consumer_price"),
         ({"capacity_bytes_per_s": float("inf")}, "capacity_bytes_per_s"),
         ({"tolerance_ratio": 1.0}, "tolerance_ratio"),
+        ({"paused": "in"}, "paused: Input should be 'all', 'growing' or 'shrinking', not 'in'"),
+        ({"pinned": 0}, "pinned"),
+        ({"pinned": 9, "max_consumers": 4}, "pinned 9 is not between min_consumers 1 and max_consumers 4"),
+        ({"pinned": 2, "min_consumers": 3}, "pinned 2 is not between min_consumers 3 and max_consumers 64"),
+        ({"grow_step": 0}, "grow_step: Input should be a number of consumers or a share of them, such as 2 or 50%, not 0"),
+        ({"grow_step": "half"}, "such as 2 or 50%, not 'half'"),
+        ({"grow_step": True}, "grow_step: Input should be a number, not true"),
+        ({"shrink_step": "-5%"}, "shrink_step: Input should be a number of consumers or a share"),
+        ({"turns_per_hour": 0}, "turns_per_hour"),
+        ({"give_up_after": 0}, "give_up_after"),
+        ({"windows": [{"cron": "0 8 * * *"}]}, "windows.0.duration_min: is required"),
+        ({"windows": [window(cron="0 8 * *")]}, "windows.0: cron '0 8 * *' must have five fields"),
+        ({"windows": [window(cron="0 0 8 * * *")]}, "must have five fields"),
+        ({"windows": [window(cron="0 25 * * *")]}, "windows.0: cron '0 25 * * *' cannot be read: Bad hour"),
+        ({"windows": [window(cron="0 0 30 2 *")]}, "windows.0: cron '0 0 30 2 *'"),
+        ({"windows": [window(time_zone="Mars/Olympus")]}, "windows.0: time_zone 'Mars/Olympus' is not known here"),
+        ({"windows": [window(paused=None)]}, "windows.0: changes nothing: say paused, min_consumers or max_consumers"),
+        ({"windows": [window(min_consumers=9)], "max_consumers": 4}, "windows.0: min_consumers 9 is above max_consumers 4"),
+        ({"windows": [window(max_consumers=2)], "min_consumers": 3}, "windows.0: min_consumers 3 is above max_consumers 2"),
+        ({"windows": [window(duration_min=0)]}, "windows.0.duration_min"),
+        ({"windows": [window(colour=1)]}, "windows.0.colour: unknown setting"),
     ],
 )
 def test_groups_that_make_no_sense(tmp_path: Path, changes: dict[str, object], said: str) -> None:
@@ -197,7 +232,11 @@ def test_a_group_named_twice(tmp_path: Path) -> None:
     [
         ("stat_dir: /x", "stat_dir: unknown setting (is state_dir meant?)"),
         ("quux: 1", "quux: unknown setting; conf/autoscaler.yaml lists all of them"),
-        ("min_consumers: 3", "min_consumers: belongs to a group, under groups; conf/autoscaler.yaml shows where"),
+        (
+            "min_consumers: 3",
+            "min_consumers: belongs to a group, under groups or under windows of a group; conf/autoscaler.yaml shows where",
+        ),
+        ("duration_min: 3", "duration_min: belongs under windows of a group; conf/autoscaler.yaml shows where"),
         ("drain_timeout_s: 3", "drain_timeout_s: belongs under workers of a group; conf/autoscaler.yaml shows where"),
         (
             "groups: [{group: g, capacity_bytes_per_s: 1, topics: [t], trigger_s: 2}]",
@@ -265,10 +304,11 @@ def test_true_is_no_number(tmp_path: Path, path: str, flag: bool) -> None:  # no
     *above, name = path.split(".")
     block = data
     for key in above:
-        block = block[key][0] if key == "groups" else block[key]
+        block = block[key][0] if isinstance(block[key], list) else block[key]
     block[name] = flag
     said = problems(write(tmp_path / "c.yaml", data))
-    assert f"{path.replace('groups.', 'groups.0.')}: Input should be a number, not {str(flag).lower()}" in said
+    shown = path.replace("groups.", "groups.0.").replace("windows.", "windows.0.")
+    assert f"{shown}: Input should be a number, not {str(flag).lower()}" in said
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
@@ -331,6 +371,16 @@ def test_a_solver_that_is_not_installed_is_named_with_what_installs_it(tmp_path:
     group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT"}
     (said,) = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]}))
     assert "groups.0.algorithm: EXACT needs the extra 'exact'" in said
+
+
+@pytest.mark.parametrize(
+    ("size", "consumers", "step"),
+    [(2, 10, 2), ("2", 1, 2), ("50%", 4, 2), ("50%", 5, 3), ("10%", 1, 1), ("1%", 0, 1), ("200%", 3, 6)],
+)
+def test_a_step_is_a_number_or_a_share(size: object, consumers: int, step: int) -> None:
+    asked = policy(grow_step=size).grow_step
+    assert asked is not None
+    assert step_of(asked, consumers) == step
 
 
 def test_a_policy_cannot_be_changed() -> None:

@@ -157,7 +157,9 @@ def test_an_open_transaction_of_another_hides_plans_and_no_heartbeats(world: Kaf
     assert state.epoch == 1
 
 
-def test_records_of_another_control_topic_and_strange_ones_are_ignored(world: KafkaWorld) -> None:
+def test_records_of_another_control_topic_and_strange_ones_are_ignored_and_said_once_per_kind(
+    world: KafkaWorld, caplog: pytest.LogCaptureFixture
+) -> None:
     instance = world.start(0)
     world.publisher.publish(to(world, 0))
     before = world.until(lambda s: not s.pending and len(s.owner) == 4)
@@ -174,6 +176,7 @@ def test_records_of_another_control_topic_and_strange_ones_are_ignored(world: Ka
         encode(foreign),
         (b"not json", b"{"),
         (b'["plan","x"]', b"{}"),
+        (b'["plan","y"]', b"{}"),
         (b'["tick",1]', None),
     ):
         stray.produce(CONTROL_TOPIC, value, key, partition=partition)
@@ -183,6 +186,13 @@ def test_records_of_another_control_topic_and_strange_ones_are_ignored(world: Ka
     after = world.publisher.observe()
     assert (after.epoch, after.owner, after.orphans) == (2, before.owner, frozenset())
     assert [w.instance for w in after.workers] == [instance]
+    world.until(lambda _: sum(" is ignored" in r.getMessage() for r in caplog.records) >= 6)
+    said = sorted(r.getMessage().split(" at offset ")[0] for r in caplog.records if " is ignored" in r.getMessage())
+    assert said == sorted(
+        f"{topic}-{partition}: a {kind}"
+        for topic in (CONTROL_TOPIC, HEARTBEAT_TOPIC)
+        for kind in ("record (key)", "plan (version)", *(("expired (control)", "plan (control)") * (topic == CONTROL_TOPIC)))
+    )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from autoscaler.embedded.broker import Broker, Cluster
 from autoscaler.handover.codec import decode, partition_for
@@ -24,7 +24,10 @@ def awaited(broker: Cluster) -> set[tuple[Tp, Incarnation]]:
     reader.assign([TopicPartition(CONTROL_TOPIC, partition_for(GROUP, len(partitions)), OFFSET_BEGINNING)])
     waits: set[tuple[Tp, Incarnation, int]] = set()
     released: dict[tuple[Tp, Incarnation], int] = {}
-    while (message := reader.poll(30)) is not None and message.error() is None:
+    while (message := reader.poll(30)) is not None:
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            break
         match decode(message.key(), message.value()).record:
             case Plan() as plan if plan.group == GROUP:
                 waits = {(tp, w.worker, w.epoch) for tp, ws in plan.waits.items() for w in ws}
@@ -77,10 +80,11 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
 
     at = time.time()
     frozen = list(shop.workers().values())
-    for worker in frozen:
-        worker.suspend()  # nobody gives up a partition before the job is gone
     burst = shop.produce("burst", 500_000)
-    shop.wait("moving partitions", lambda: any("move" in str(c["actions"]) for c in shop.cycles(at)))
+    shop.wait("asking for more", lambda: any("add" in str(c["actions"]) for c in shop.cycles(at)))
+    for worker in frozen:
+        worker.suspend()  # nobody gives up a partition before the job is gone; nor is given up, so soon before that
+    shop.wait("moving partitions", lambda: bool(awaited(shop.broker)))
     shop.kill_job(supervisor.pid)
     assert awaited(shop.broker), "it was killed in the middle of a handover"
     for worker in frozen:

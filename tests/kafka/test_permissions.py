@@ -14,42 +14,22 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as LogPosition
 from confluent_kafka.admin import AclOperation
 
-from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.processes import ProcessPool
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
-from autoscaler.model import GroupState, TopicPartition, WorkerPhase
-from autoscaler.ports import PlanIntent
-from autoscaler.settings import ProcessWorkers
-from autoscaler.streaming.lag import GroupRules
+from autoscaler.model import WorkerPhase
 from tests.conftest import create_topic
-from tests.contracts.test_pool import NOBODY, slots
-from tests.kafka.measuring import Measured
-from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
-
-ROOT = Path(__file__).resolve().parents[2]
-PARTITIONS, RECORDS, PATIENCE_S = 4, 50, 150.0
-OWN = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
-
-
-def of_job(topic: str, group: str) -> list[Grant]:
-    """Return the table's rows for the job."""
-    operations = (AclOperation.CREATE, READ, WRITE, DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
-    return [
-        (TOPIC, topic, DESCRIBE), (GROUP, group, DESCRIBE), (CLUSTER, "kafka-cluster", DESCRIBE),
-        *((TOPIC, name, operation) for name in OWN for operation in operations),
-        (TRANSACTION, f"{CONTROL_TOPIC}/", WRITE), (TRANSACTION, f"{CONTROL_TOPIC}/", DESCRIBE),
-    ]  # fmt: skip
-
-
-def of_worker(topic: str, group: str) -> list[Grant]:
-    """Return the table's rows for a worker."""
-    return [
-        (TOPIC, topic, READ), (GROUP, group, READ), (TOPIC, CONTROL_TOPIC, READ),
-        *((TOPIC, name, WRITE) for name in OWN),
-    ]  # fmt: skip
+from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
+from tests.kafka.whole_step import (
+    PARTITIONS,
+    PATIENCE_S,
+    ROOT,
+    controller,
+    of_job,
+    of_worker,
+    plan,
+    take_a_whole_step,
+)
 
 
 @pytest.fixture
@@ -67,65 +47,10 @@ def permissions(secure_broker: Broker, topic: str, group: str) -> Iterator[Permi
         made.revoke(user)
 
 
-def controller(broker: Broker, topic: str, group: str) -> KafkaControl:
-    return KafkaControl(
-        connection=broker.connection("job"), group=group, topics=(topic,), reset_policy="earliest", lease_s=3.0,
-        replication_factor=None, slot_of=lambda name: int(name.rsplit("-", 1)[1]), clock=SystemClock(),
-    )  # fmt: skip
-
-
-def plan(topic: str, *owners: int) -> PlanIntent:
-    target = {TopicPartition(topic=topic, partition=n): s for n, s in enumerate(owners)}
-    return PlanIntent(target=target, requested=frozenset(owners), summary=str(owners))
-
-
-def until(pool: ProcessPool, control: KafkaControl, wanted: Callable[[GroupState], bool]) -> GroupState:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        control.ended(pool.observe().ended)
-        if wanted(state := control.observe()):
-            return state
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
-
-
 def test_what_the_page_names_is_enough_to_measure_scale_and_hand_over(
     secure_broker: Broker, permissions: Permissions, topic: str, group: str, tmp_path: Path
 ) -> None:
-    producer = Producer(secure_broker.connection())
-    for number in range(RECORDS * PARTITIONS):
-        producer.produce(topic, b"x" * 100, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
-    environment = {
-        "AUTOSCALER_CONNECTION": json.dumps(secure_broker.connection("worker")), "AUTOSCALER_GROUP": group,
-        "AUTOSCALER_TOPICS": topic, "AUTOSCALER_LEASE_S": "3", "CONSUMER_LOG_DIR": str(tmp_path), "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
-    settings = ProcessWorkers(command=("{python}", str(ROOT / "docs" / "examples" / "consumer.py")))
-    pool = ProcessPool(
-        group=group, settings=settings, directory=tmp_path / "workers", environment=environment, clock=SystemClock()
-    )
-    control = controller(secure_broker, topic, group)
-    try:
-        control.publish(plan(topic, 0, 0, 0, 0))
-        pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
-        until(pool, control, lambda s: [w.phase for w in s.workers] == ["active"])
-        control.publish(plan(topic, 0, 0, 0, 0))
-        until(pool, control, lambda s: not s.pending and len(s.owner) == PARTITIONS)
-        pool.apply(slots(0, 1), expected=slots(0), releasable=NOBODY)
-        until(pool, control, lambda s: [w.phase for w in s.workers] == ["active", "active"])
-        control.publish(plan(topic, 0, 0, 1, 1))
-        state = until(pool, control, lambda s: not s.pending and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS)
-        assert {w.slot: len(w.owned) for w in state.workers} == {0: 2, 1: 2}
-        pool.apply(NOBODY, expected=slots(0, 1), releasable=slots(0, 1))
-        until(pool, control, lambda s: not s.workers)
-    finally:
-        pool.stop_all(10.0)
-        pool.close()
-        control.close()
-    with Measured(secure_broker.connection("job"), (GroupRules(group=group, topics=(topic,)),)) as measured:
-        found = measured.until(lambda s: s.known)
-        assert [p.lag_records for p in found.loads] == [0] * PARTITIONS, "everything is committed"
-        assert all(f["size_bytes"] > 0 for f in measured.facts)
+    take_a_whole_step(secure_broker, topic, group, tmp_path)
 
 
 def test_a_worker_that_may_not_read_the_control_log_any_more_is_stuck_then_over_and_joins_anew_when_it_may(

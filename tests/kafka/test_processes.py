@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -273,3 +274,100 @@ def test_workers_take_signals_that_the_controller_ignores_and_are_in_a_session_o
         pool.close()
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+BEHIND_A_SHELL = """
+import os, signal, sys, time
+from pathlib import Path
+def told(*_):
+    print("told", flush=True)
+    while not Path(sys.argv[1]).exists():
+        time.sleep(0.01)
+    print("done", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told if len(sys.argv) > 1 else signal.SIG_IGN)
+print(os.getpid(), flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def behind_a_shell(directory: Path, *arguments: str, clock: FakeClock | None = None) -> ProcessPool:
+    """Return a pool whose workers are children of a shell, which ends by SIGTERM at once and tells nobody."""
+    directory.mkdir(exist_ok=True)
+    script = directory / "worker.py"
+    script.write_text(BEHIND_A_SHELL, encoding="utf-8")
+    line = shlex.join([sys.executable, str(script), *arguments])
+    settings = ProcessWorkers(command=("sh", "-c", f"{line}; exit 0"), drain_timeout_s=5.0)
+    return ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock or SystemClock())
+
+
+def worker_of(directory: Path) -> psutil.Process:
+    log = directory / "worker-0.log"
+    wait_for(lambda: log.exists() and log.read_text(encoding="utf-8").endswith("\n"))
+    return psutil.Process(int(log.read_text(encoding="utf-8").split()[0]))
+
+
+def test_a_worker_behind_a_shell_is_told_to_end_and_has_ended_when_it_has(directory: Path, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    pool = behind_a_shell(directory, str(go))
+    pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    instance = pool.observe().running[0]
+    worker = worker_of(directory)
+    shell = worker.parent()
+    assert shell is not None
+    pool.apply(NOBODY, expected=slots(0), releasable=slots(0))
+
+    def said(what: str) -> bool:
+        state = pool.observe()
+        assert (state.running, state.ended) == ({0: instance}, frozenset()), "it still works off what it has"
+        return what in (directory / "worker-0.log").read_text(encoding="utf-8")
+
+    wait_for(lambda: said("told"))
+    assert not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE
+    go.touch()
+    wait_for(lambda: not pool.observe().running)
+    assert pool.observe().ended == {instance}
+    assert (directory / "worker-0.log").read_text(encoding="utf-8").split()[1:] == ["told", "done"]
+    pool.close()
+
+
+def test_what_a_killed_shell_leaves_behind_is_ended_before_the_slot_runs_anew(directory: Path) -> None:
+    clock = FakeClock()
+    pool = behind_a_shell(directory, clock=clock)
+    pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    first = pool.observe().running[0]
+    worker = worker_of(directory)
+    shell = worker.parent()
+    assert shell is not None
+    shell.kill()
+    wait_for(lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
+    for advance in (0.0, 4.9):
+        clock.advance(advance)
+        pool.apply(slots(0), expected=slots(0), releasable=NOBODY)
+        assert (pool.observe().running, pool.observe().ended) == ({0: first}, frozenset()), "it may still act"
+        assert worker.is_running()
+    clock.advance(0.2)
+    wait_for(lambda: not pool.observe().running)
+    assert pool.observe().ended == {first}
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    assert set(pool.observe().restarting) == {0}, "it ended unasked"
+    pool.close()
+
+
+def test_a_worker_whose_shell_ended_while_nobody_looked_is_adopted(directory: Path) -> None:
+    first = behind_a_shell(directory)
+    first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    before = first.observe()
+    worker = worker_of(directory)
+    first.close()
+    shell = worker.parent()
+    assert shell is not None
+    shell.kill()
+    os.waitpid(shell.pid, 0)
+    second = behind_a_shell(directory)
+    assert second.observe() == before
+    worker.kill()
+    wait_for(lambda: not second.observe().running)
+    assert second.observe().ended == set(before.running.values())
+    second.close()

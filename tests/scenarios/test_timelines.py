@@ -295,3 +295,53 @@ def test_a_partition_out_of_range_is_reset_once_and_waits_for_a_measurement() ->
     assert [d.actions for d in after if d.actions] == [(ResetOffset(partition=tp(5), offset=150, start=0),)]
     assert after[0].reason is Reason.OFFSET_OUT_OF_RANGE
     assert (world.astray, after[-1].reason) == ({}, Reason.WITHIN_TARGET)
+
+
+def stuck(*partitions: int, start: float, end: float) -> Callable[[float], frozenset[TopicPartition]]:
+    """Return partitions whose offset does not advance between two times."""
+    return lambda t: frozenset(map(tp, partitions) if start <= t < end else ())
+
+
+def test_a_stuck_partition_is_named_and_neither_grows_the_group_nor_keeps_it_large() -> None:
+    """Partition 0 stands still from 30 s on, and what is sent to it grows; the load of the others falls at 100 s."""
+
+    def traffic(t: float) -> Mapping[TopicPartition, float]:
+        others = dict.fromkeys(EVEN, 20.0 if t < 100 else 4.0)
+        return others | {tp(0): 20.0 if t < 60 else 75.0}
+
+    world = World(policy=demo_policy(stuck_after_s=20), traffic=traffic, stuck=stuck(0, start=30, end=260))
+    calm, waits, falls = world.run(50), world.run(50), world.run(150)
+    assert {d.consumers for d in calm[-20:]} == {4}
+    assert scalings(waits) == [], "what it does not process needs no consumer"
+    assert {d.reason for d in waits[5:]} == {Reason.STUCK_PARTITION}
+    assert all(
+        d.hot == (tp(0),) and "at a standstill although held, counting as no load: orders-0" in d.detail for d in waits[5:]
+    )
+    assert falls[-1].consumers == 1, "its lag keeps nobody"
+    back = world.run(60)
+    assert back[-1].consumers == 2, "it goes on, and counts again: 135 bytes/s"
+    assert back[-1].reason is Reason.WITHIN_TARGET
+
+
+def test_a_group_that_stands_still_as_a_whole_is_neither_grown_nor_shrunk() -> None:
+    """What all consumers write to is away: the load doubles meanwhile, and then nearly ends."""
+
+    def traffic(t: float) -> Mapping[TopicPartition, float]:
+        return dict.fromkeys(EVEN, 20.0 if t < 80 else 40.0 if t < 160 else 1.0)
+
+    world = World(policy=demo_policy(stuck_after_s=20), traffic=traffic, stuck=stuck(*range(16), start=30, end=240))
+    calm, still = world.run(60), world.run(180)
+    assert {d.consumers for d in calm[-20:]} == {4}
+    assert [d for d in still if d.actions] == []
+    assert {d.reason for d in still} == {Reason.STUCK_PARTITION}
+    assert "the application, or what it writes to, stands still" in still[0].detail
+    assert world.run(60)[-1].consumers == 1
+
+
+def test_a_stuck_partition_whose_consumer_dies_is_handed_on() -> None:
+    world = World(policy=demo_policy(stuck_after_s=20), traffic=lambda _: EVEN, stuck=stuck(*range(16), start=30, end=1000))
+    world.run(60)
+    world.kill(world.owner[tp(0)])
+    lost = world.step()
+    assert lost.reason is Reason.WORKER_LOST
+    assert set(world.owner) == set(EVEN)

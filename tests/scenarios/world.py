@@ -50,8 +50,10 @@ class World:
         start_s: From a request to a worker that is there. Slots in ``never`` do not start at all.
         away: Whether no broker answers.
         dark: Partitions whose broker does not answer.
+        stuck: Partitions whose offset does not advance whoever holds them.
         deadly: Partition that kills whoever holds it, without its committed offset advancing.
         handover_s: From a plan to the new owner holding the partition.
+        downstream: Records/s that what consumers write to takes in all; ``None``: the group is behind by ``lag_s``.
     """
 
     policy: Policy
@@ -62,7 +64,9 @@ class World:
     away: Callable[[float], bool] = field(default=lambda _: False)
     dark: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
+    stuck: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     deadly: Callable[[float], TopicPartition | None] = field(default=lambda _: None)
+    downstream: Callable[[float], float] | None = None
     t: float = 0.0
     epoch: int = 0
     plan_at: float | None = None
@@ -74,6 +78,8 @@ class World:
     losses: dict[TopicPartition, int] = field(default_factory=dict)
     parked: set[TopicPartition] = field(default_factory=set)
     astray: dict[TopicPartition, Astray] = field(default_factory=dict)
+    arrived: float = 0.0
+    committed: float = 0.0
     _lives: int = 0
     _moving: dict[TopicPartition, float] = field(default_factory=dict)
     _seen: dict[TopicPartition, tuple[float, float]] = field(default_factory=dict)
@@ -88,6 +94,7 @@ class World:
     def step(self) -> Decision:
         """Measure, decide, carry out, and let a second pass."""
         self._let_happen()
+        self._consume()
         now = T0 + self.t
         observation = Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None)
         decision, self.history = decide(observation, self.history, self.policy, now)
@@ -125,18 +132,43 @@ class World:
         rates = self.traffic(self.t)
         return {s: sum(rates.get(p, 0.0) for p, o in self.owner.items() if o == s) for s in sorted(self.live)}
 
+    def _consume(self) -> None:
+        """Let a second's records arrive, and those be processed that consumers and what they write to can take."""
+        if self.downstream is None:
+            return
+        self.arrived += self._records_per_s()
+        able = len(set(self.owner.values())) * self.policy.capacity_bytes_per_s / 10
+        self.committed += min(self.arrived - self.committed, able, self.downstream(self.t))
+
+    def _records_per_s(self) -> float:
+        return sum(self.traffic(self.t).values()) / 10
+
+    def _fresh(self, partition: TopicPartition, rate: float) -> PartitionLoad:
+        if self.downstream is None:
+            return load(partition, rate, **({"lag_s": self.lag_s(self.t)} | self._behind(partition)))
+        behind = (self.arrived - self.committed) / self._records_per_s()
+        return load(partition, rate, lag_s=behind, committed=int(self.committed / len(self.traffic(self.t))))
+
     def _measure(self, now: float) -> LoadSnapshot:
         loads: list[PartitionLoad] = []
         for p, rate in sorted(self.traffic(self.t).items()):
             if not self.away(self.t) and p not in self.dark(self.t):
                 self._seen[p] = (rate, self.t)
-                loads.append(load(p, rate, lag_s=self.lag_s(self.t)))
+                loads.append(self._fresh(p, rate))
             elif p in self._seen:
                 value, at = self._seen[p]
                 loads.append(load(p, value, known=False, age_s=self.t - at, error="broker 0 does not answer"))
             else:
                 loads.append(load(p, None, error="broker 0 does not answer"))
         return LoadSnapshot(group="g", sample_ts=now, loads=tuple(loads), known=all(x.known for x in loads))
+
+    def _behind(self, p: TopicPartition) -> dict[str, object]:
+        """Return what is measured of a partition that has been stuck for a while, or is not."""
+        if p not in self.stuck(self.t):
+            return {}
+        since = self.t - next(t for t in range(int(self.t) + 1) if p in self.stuck(t))
+        unread = 1 + int(10 * since)
+        return {"log_end": 100 + unread, "lag_records": unread, "lag_s": since}
 
     def _state(self) -> GroupState:
         owner = self.owner

@@ -1,6 +1,7 @@
 """What an application may say to its consumer, and what it is told when that makes no sense."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,13 +24,42 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
         ({"max_batch_s": "7"}, "max_batch_s: must be a number above 0, not '7'"),
         ({"wait_time_s": float("nan")}, "wait_time_s: must be a number above 0, not nan"),
         ({"commit_interval_s": True}, "commit_interval_s: must be a number above 0, not True"),
-        ({"lease_s": -1}, "lease_s: must be seconds above 0, not -1"),
+        ({"lease_s": -1}, "lease_s: must be 1 s or more, not -1"),
+        ({"lease_s": 0.9}, "lease_s: must be 1 s or more, not 0.9"),
+        ({"lease_s": float("inf")}, "lease_s: must be 1 s or more, not inf"),
     ],
 )
 def test_what_makes_no_sense_is_said(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError) as e:
         ManagedConsumer(NOWHERE, **{**KNOWN, **given})
     assert any(p.startswith(said) for p in e.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, None),
+        ({"lease_s": 20, "max_batch_s": 2.0}, None),
+        ({"lease_s": 20, "max_batch_s": 1.9}, "max_batch_s 1.9 is less than the 2 s between two heartbeats"),
+        ({"lease_s": 2, "commit_interval_s": 1.9}, None),
+        ({"lease_s": 2, "commit_interval_s": 2.0}, "commit_interval_s 2 is not less than lease_s 2"),
+    ],
+)
+def test_what_is_allowed_and_works_against_the_lease_is_said(
+    given: dict[str, Any], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    ManagedConsumer(NOWHERE, **{**KNOWN, **given}).close()
+    lines = [r.getMessage() for r in caplog.records if r.name == "autoscaler.worker.consumer"]
+    assert [said in line for line in lines if said] == [True] * (said is not None)
+    assert len(lines) == (said is not None)
+
+
+def test_a_platform_without_a_clock_that_is_safe_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    ManagedConsumer(NOWHERE, **KNOWN).close()
+    assert "this platform has no CLOCK_BOOTTIME" in caplog.text
 
 
 @pytest.mark.parametrize("misspelt", ["batch_size_byte", "lease", "max_batch", "exactly_onc"])

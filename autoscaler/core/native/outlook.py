@@ -7,6 +7,7 @@ from autoscaler.core.load import GroupLoad
 from autoscaler.core.native.count import fewest
 from autoscaler.core.native.reading import Unpredictable, read_group
 from autoscaler.core.native.values import NativeGroup
+from autoscaler.core.orders import Orders
 from autoscaler.core.size import Size
 from autoscaler.model import GroupMembers, Observation
 from autoscaler.policy import Policy
@@ -18,7 +19,7 @@ class Outlook:
 
     Attributes:
         group: As its assignor sees it, or why its assignment cannot be predicted.
-        enough: The smallest number, up to ``max_consumers``, that leaves nobody above the usable rate; ``None`` if none does.
+        enough: The smallest number, up to the most that may be, that leaves nobody above the usable rate; ``None`` if none does.
         calm: How few of those that are there would do with a tolerance kept free on each; ``None`` if all are needed.
     """
 
@@ -27,7 +28,7 @@ class Outlook:
     calm: int | None = None
 
 
-def look_ahead(observation: Observation, load: GroupLoad, policy: Policy) -> Outlook | None:
+def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders: Orders) -> Outlook | None:
     """Return the outlook of a native group; ``None`` for a managed one, and while its members are not known or not settled."""
     members = observation.members
     if policy.assignment != "native" or observation.state is not None or members is None or members.state.upper() != "STABLE":
@@ -35,8 +36,8 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy) -> Out
     group = read_group(members, load.partitions, _topic_ids(observation), _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
         return Outlook(group=group)
-    now, floor = len(members.members), max(1, min(policy.min_consumers, len(load.partitions)))
-    most = min(policy.max_consumers, len(load.partitions))
+    now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
+    most = min(orders.most, len(load.partitions))
     calm = fewest(group, load.rates, policy.calm_bytes_per_s, at_least=floor, at_most=min(now - 1, most))
     if calm is None and floor <= len(load.partitions) < now:
         calm = len(load.partitions)  # the others hold nothing

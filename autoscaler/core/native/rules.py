@@ -1,11 +1,13 @@
 """Rules for a group that keeps Kafka's own membership: only the number of its consumers is set, and only when it is settled."""
 
 from autoscaler.core.cycle import Cycle, Step, many, rate_text
-from autoscaler.core.guards import Question, first_objection
+from autoscaler.core.guards import first_objection, least_consumers, most_consumers
 from autoscaler.core.native.count import Count, Remedy, choose
 from autoscaler.core.native.forecast import Forecast, fits, forecast
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.native.values import NativeGroup
+from autoscaler.core.objections import Change
+from autoscaler.core.orders import Steps
 from autoscaler.model import Reason
 
 
@@ -63,7 +65,7 @@ def start_first(cycle: Cycle) -> Step | None:
     members = cycle.observation.members
     if members is None or members.members or not cycle.load.rates:
         return None
-    count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, cycle.policy.max_consumers))
+    count = max(cycle.floor, min(cycle.size.lower_bound, cycle.orders.most))
     detail = (
         f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
         f"at least {count} are needed, how many more depends on their assignor"
@@ -79,12 +81,12 @@ def refuse_unpredictable(cycle: Cycle) -> Step | None:
 
 
 def keep_bounds(cycle: Cycle) -> Step | None:
-    """Come down to ``max_consumers``, or up to ``min_consumers``, as after the settings were changed."""
-    now, most = _now(cycle), cycle.policy.max_consumers
-    if now > most:
-        return _ask(cycle, most, Reason.AT_MAXIMUM, f"{now} consume and max_consumers is {most}")
+    """Come down to the most that may be, or up to the least, as after the settings were changed or a window has begun."""
+    now, orders = _now(cycle), cycle.orders
+    if now > orders.most:
+        return _ask(cycle, orders.most, orders.at_most, f"{now} consume and {orders.most_setting} is {orders.most}")
     if now < cycle.floor:
-        return _ask(cycle, cycle.floor, Reason.AT_MINIMUM, f"min_consumers asks for {cycle.floor}, {now} consume")
+        return _ask(cycle, cycle.floor, orders.at_least, f"{orders.least_setting} asks for {cycle.floor}, {now} consume")
     return None
 
 
@@ -93,7 +95,7 @@ def grow(cycle: Cycle) -> Step | None:
     group, size, policy, now = _group(cycle), cycle.size, cycle.policy, _now(cycle)
     if group is None or not size.overloaded:
         return None
-    most = max(now, policy.max_consumers)
+    most = max(now, most_consumers(cycle).count)
     count = choose(group, cycle.load.rates, policy.usable_bytes_per_s, at_least=max(cycle.floor, now), at_most=most)
     hot, load = size.overloaded[0], size.loads[size.overloaded[0]]
     detail = f"consumer {hot} with {rate_text(load)} is above {rate_text(policy.overload_bytes_per_s)}"
@@ -127,21 +129,11 @@ def shrink(cycle: Cycle) -> Step | None:
     if any(c.instance is not None for c in group.consumers):
         said = f"{detail}; members are static: what one that ends has held stands still until its session is over"
         return Step(reason=Reason.UNDERUSED, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
-    objection = first_objection(
-        Question(
-            load=cycle.load,
-            present=cycle.present,
-            history=cycle.history,
-            policy=policy,
-            now=cycle.now,
-            floor=cycle.floor,
-            calm=outlook.calm,
-        )
-    )
+    least = max(cycle.history.peak(), least_consumers(cycle).count, outlook.calm)
+    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
     if objection is not None:
         guard, said = objection
         return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}", counted=True)
-    least = max(cycle.history.peak(), outlook.calm)
     for count in range(least, now):  # an assignor may serve a number worse than a smaller one
         if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, policy.calm_bytes_per_s):
             return _ask(cycle, count, Reason.UNDERUSED, detail)
@@ -170,7 +162,7 @@ def _limit(cycle: Cycle, count: Count) -> Reason:
     if count.oversized:
         return Reason.PARTITION_EXCEEDS_CAPACITY
     same = group is not None and any(r.assignor is group.assignor for r in count.remedies)
-    return Reason.AT_MAXIMUM if same else Reason.ASSIGNOR_LIMIT
+    return most_consumers(cycle).guard.reason if same else Reason.ASSIGNOR_LIMIT
 
 
 def _foretold(group: NativeGroup, told: Forecast) -> str:
@@ -192,4 +184,6 @@ def _way(remedy: Remedy, cycle: Cycle) -> str:
     if remedy.assignor is None:
         return f"{remedy.consumers} placed by load (assignment managed)"
     same = group is not None and remedy.assignor is group.assignor
-    return f"{remedy.consumers} with assignor {remedy.assignor}" + (" (raise max_consumers)" if same else "")
+    return f"{remedy.consumers} with assignor {remedy.assignor}" + (
+        f" (more than {most_consumers(cycle).guard.name} allows)" if same else ""
+    )

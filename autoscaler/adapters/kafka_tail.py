@@ -1,0 +1,113 @@
+"""What stands between a committed offset and the end: records, or only what no reader ever gets. Implements ``ports.TailReader``.
+
+Offsets count the markers of transactions, and what was aborted. A consumer that commits the offset after its last record is
+behind by them for ever, on a partition that nobody will ever move on. Whether that is so only the log says, so it is read, in
+the background, by a consumer that commits nothing and joins nothing. It needs the permission to read the topic: without it a
+lag stays a lag.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from autoscaler.adapters.kafka_topics import Connection, client, client_log
+from autoscaler.model import Span
+from autoscaler.model import TopicPartition as Partition
+
+_AT_ONCE = 200  # partitions asked for together
+_ROUND_S = 10.0  # within which they answer, or are asked for again
+_EVERY_S = 1.0
+
+
+class KafkaTails:
+    """Looks at the ends of partitions; ``empty`` answers from the latest look.
+
+    Args:
+        connection: librdkafka's connection settings, secrets resolved.
+        read_committed: What is aborted, or not yet committed, counts as nothing.
+    """
+
+    def __init__(self, connection: Connection, *, read_committed: bool) -> None:
+        self._connection = dict(connection)
+        self._isolation = "read_committed" if read_committed else "read_uncommitted"
+        self._asked: dict[Partition, Span] = {}
+        self._found: dict[Partition, tuple[Span, bool]] = {}
+        self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def ask(self, spans: Mapping[Partition, Span]) -> None:
+        """Have these looked at soon; what is not among them is forgotten. Returns at once."""
+        with self._lock:
+            self._asked = dict(spans)
+            self._found = {p: x for p, x in self._found.items() if spans.get(p) == x[0]}
+            open_ = spans.keys() - self._found.keys()
+        if open_:
+            self._news.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tails", daemon=True)
+                self._thread.start()
+
+    def empty(self) -> Mapping[Partition, Span]:
+        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        with self._lock:
+            return {p: span for p, (span, nothing) in self._found.items() if nothing}
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(2 * _ROUND_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._news.wait()
+            self._news.clear()
+            with self._lock:
+                open_ = {p: s for p, s in self._asked.items() if p not in self._found}
+            if not open_ or self._stop.is_set():
+                continue
+            try:
+                self._look(dict(sorted(open_.items())[:_AT_ONCE]))
+            except KafkaException as e:
+                client_log.info("the ends of %d partitions could not be looked at: %s", len(open_), e.args[0])
+            self._stop.wait(_EVERY_S)
+            self._news.set()  # those that did not answer, or are more than were asked for together
+
+    def _look(self, spans: Mapping[Partition, Span]) -> None:
+        consumer = client(Consumer, self._connection, {
+            "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": self._isolation,
+            "auto.offset.reset": "error", "enable.partition.eof": True, "allow.auto.create.topics": False,
+            "fetch.wait.max.ms": 100, "fetch.message.max.bytes": 65536, "queued.max.messages.kbytes": 4096,
+        })  # fmt: skip
+        try:
+            consumer.assign([TopicPartition(p.topic, p.partition, s.position) for p, s in spans.items()])
+            left, deadline = dict(spans), time.monotonic() + _ROUND_S
+            while left and time.monotonic() < deadline and not self._stop.is_set():
+                message = consumer.poll(0.2)
+                if message is not None:
+                    self._take(message, left)
+        finally:
+            consumer.close()
+
+    def _take(self, message: Any, left: dict[Partition, Span]) -> None:
+        """Take a record, an end, or an error of one partition; whatever it is, the partition has answered."""
+        error, topic = message.error(), message.topic()
+        if topic is None or (span := left.pop(Partition(topic, message.partition()), None)) is None:
+            return
+        partition = Partition(topic, message.partition())
+        if error is None:
+            self._know(partition, span, nothing=message.offset() >= span.end)
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
+            self._know(partition, span, nothing=True)
+        else:
+            client_log.info("the end of %s could not be looked at: %s", partition, error.name())
+            if not error.retriable():
+                self._know(partition, span, nothing=False)
+
+    def _know(self, partition: Partition, span: Span, *, nothing: bool) -> None:
+        with self._lock:
+            self._found[partition] = span, nothing

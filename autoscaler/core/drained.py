@@ -1,0 +1,98 @@
+"""Does a larger group drain more? What is committed per second before and after each step up, and how many steps were in vain."""
+
+from dataclasses import dataclass, replace
+
+from autoscaler.core.load import GroupLoad
+from autoscaler.model import LoadSnapshot
+
+WINDOW_S = 30.0  # what is drained is measured over so long: several commits and several batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A step up whose effect is awaited.
+
+    Attributes:
+        before: Records per second that were drained before it.
+        steps: Steps that it consists of: one that follows before the first can be judged is judged with it.
+        settled_at: Since when its consumers are there and hold what they are to hold; ``None``: not yet.
+    """
+
+    before: float
+    steps: int = 1
+    settled_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What one group has drained lately, as a value.
+
+    Attributes:
+        samples: (time, sum of the committed offsets), oldest first, over the last ``WINDOW_S``.
+        partitions: How many partitions the sums are of: with other partitions they start anew.
+        trial: The step up that is being judged.
+        in_vain: Steps up in a row that drained no more than before.
+        level: What was drained then, records per second.
+    """
+
+    samples: tuple[tuple[float, int], ...] = ()
+    partitions: int = 0
+    trial: Trial | None = None
+    in_vain: int = 0
+    level: float = 0.0
+
+    def measured(self, snapshot: LoadSnapshot, load: GroupLoad) -> "Drained":
+        """Return the value after a measurement. One with a partition that is not known teaches nothing.
+
+        Sums that go back, or are of other partitions, start the window anew, and what is being judged is forgotten.
+        """
+        at = snapshot.sample_ts
+        if load.unknown or load.absent or not load.partitions or (self.samples and at <= self.samples[-1][0]):
+            return self
+        committed = [x.committed for x in snapshot.loads]
+        total = sum(c for c in committed if c is not None and c > 0)
+        if len(committed) != self.partitions or None in committed or (self.samples and total < self.samples[-1][1]):
+            return replace(self, samples=((at, total),), partitions=len(committed), trial=None)
+        start = at - WINDOW_S
+        old = [s for s in self.samples if s[0] <= start][-1:]
+        inside = [s for s in self.samples if s[0] > start]
+        return replace(self, samples=(*old, *inside, (at, total)))
+
+    @property
+    def rate(self) -> float | None:
+        """Return records per second over the window; ``None`` before it is full."""
+        if not self.samples or self.samples[-1][0] - self.samples[0][0] < WINDOW_S:
+            return None
+        (first, low), (last, high) = self.samples[0], self.samples[-1]
+        return (high - low) / (last - first)
+
+    def stepped_up(self) -> "Drained":
+        """Return the value after consumers were asked for. Without a rate to compare with nothing is judged."""
+        if self.trial is not None:
+            return replace(self, trial=replace(self.trial, steps=self.trial.steps + 1, settled_at=None))
+        return self if self.rate is None else replace(self, trial=Trial(before=self.rate))
+
+    def judged(self, now: float, *, settled: bool, behind: bool, tolerance: float) -> "Drained":
+        """Return the value after looking at the step that is being judged.
+
+        It was in vain if a whole window after its consumers settled the group is still behind and drains no more than before,
+        by more than the tolerance. Steps count no longer once the group is not behind, or drains more after all.
+
+        Args:
+            now: Seconds since the epoch.
+            settled: Every requested consumer is there and nothing is changing hands.
+            behind: Some partition is further behind than is ordinary.
+            tolerance: Share of the rate that is noise.
+        """
+        rate, trial = self.rate, self.trial
+        recovered = not behind or (rate is not None and rate > self.level * (1 + tolerance))
+        known = replace(self, in_vain=0, level=0.0) if self.in_vain and recovered else self
+        if trial is None:
+            return known
+        if not settled or trial.settled_at is None:
+            return replace(known, trial=replace(trial, settled_at=now if settled else None))
+        if rate is None or now - trial.settled_at < WINDOW_S:
+            return known
+        if not behind or rate > trial.before * (1 + tolerance):
+            return replace(known, trial=None, in_vain=0, level=0.0)
+        return replace(known, trial=None, in_vain=known.in_vain + trial.steps, level=max(trial.before, rate))

@@ -1,0 +1,72 @@
+"""How one cycle begins: from what was observed, remembered and asked for to what the rules look at."""
+
+from dataclasses import replace
+
+from autoscaler.core.cycle import Cycle
+from autoscaler.core.history import History
+from autoscaler.core.load import GroupLoad, read_load
+from autoscaler.core.native.outlook import look_ahead, sized
+from autoscaler.core.orders import read_orders
+from autoscaler.core.planner import Planner
+from autoscaler.core.present import Present, held, read_present
+from autoscaler.core.progress import Holding, Progress, follow, judged
+from autoscaler.core.size import measure_size
+from autoscaler.model import Observation
+from autoscaler.policy import Policy
+
+
+def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
+    """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
+    parked = observation.state.parked if observation.state is not None else {}
+    history = replace(history, tracks=follow(history.tracks, observation.snapshot))
+    holding = Holding(
+        held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
+    )
+    progress = judged(observation.snapshot, history.tracks, holding)
+    stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
+    present = read_present(observation, load.partitions)
+    history = history.measured(observation.snapshot.sample_ts, load.fresh)
+    planner = Planner.of(policy, history)
+    advised = policy.mode == "advise" or observation.state is None
+    orders = read_orders(policy, now)
+    outlook = look_ahead(observation, load, policy, orders)
+    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
+    if observation.state is not None:
+        history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
+    if load.stale:
+        history = replace(history, recommendations=())
+    elif size.calm is not None and not load.unknown and not load.absent:
+        history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
+    history = _drained(observation, load, present, history.overload(now, exists=bool(size.overloaded)), policy, now)
+    return Cycle(
+        observation=observation,
+        load=load,
+        present=present,
+        size=size,
+        planner=planner,
+        history=history,
+        policy=policy,
+        orders=orders,
+        outlook=outlook,
+        now=now,
+        progress=progress,
+    )
+
+
+def _drained(  # noqa: PLR0917  what a cycle has read so far
+    observation: Observation, load: GroupLoad, present: Present, history: History, policy: Policy, now: float
+) -> History:
+    """Return the history with what this cycle shows of the effect of growing, and of what moving costs."""
+    if observation.state is None:
+        return history
+    history = history.handed_over(observation.state.completed)
+    if policy.give_up_after is None or load.unknown or load.absent:
+        return history
+    drained = history.drained.measured(observation.snapshot, load).judged(
+        now,
+        settled=not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready,
+        behind=bool(load.behind_since_unknown) or (load.lag_s is not None and load.lag_s > policy.backlog_s),
+        tolerance=policy.tolerance_ratio,
+    )
+    return replace(history, drained=drained)

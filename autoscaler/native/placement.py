@@ -1,0 +1,104 @@
+"""Which member is to hold which partition, as the controller writes it down for an assignor. Pure.
+
+Members are named by what they call themselves and keep over restarts, never by the id that the broker gives them. The leader of a
+group follows a placement as far as it goes: partitions that it does not name, or of members that are not there, go to whoever
+holds least.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+Tp = tuple[str, int]  # topic and partition
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What the controller wants.
+
+    Attributes:
+        valid_s: For how long it counts after it was written, if it is not written again.
+        owners: Name of the member that is to hold a partition.
+    """
+
+    group: str
+    valid_s: float
+    owners: Mapping[Tp, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One member, as it presents itself when it joins."""
+
+    member_id: str
+    name: str
+    topics: frozenset[str]
+    owned: frozenset[Tp]
+
+
+def key_of(group: str) -> bytes:
+    """Return the key under which a group's placement is written."""
+    return json.dumps(["placement", group], separators=(",", ":")).encode()
+
+
+def encode(placement: Placement) -> bytes:
+    """Return a placement as it is written."""
+    owners: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), name in sorted(placement.owners.items()):
+        owners.setdefault(name, {}).setdefault(topic, []).append(partition)
+    fields = {"v": _VERSION, "valid_s": placement.valid_s, "owners": owners}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode(group: str, value: bytes) -> Placement:
+    """Return what was written.
+
+    Raises:
+        ValueError: It is no placement, or of a version that this one does not know.
+    """
+    try:
+        fields = json.loads(value)
+        if fields["v"] != _VERSION:
+            msg = f"version {fields['v']}, this library knows {_VERSION}"
+            raise ValueError(msg)
+        owners = {(t, int(p)): str(name) for name, topics in fields["owners"].items() for t, ps in topics.items() for p in ps}
+        return Placement(group=group, valid_s=float(fields["valid_s"]), owners=owners)
+    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
+        msg = f"no placement: {type(e).__name__}: {e}"
+        raise ValueError(msg) from e
+
+
+def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Collection[Tp]) -> dict[str, set[Tp]] | None:
+    """Return who is to hold what, by member id; ``None`` if the placement says nothing that could be followed.
+
+    Args:
+        placement: The controller's; ``None``: there is none that counts.
+        seats: Every member.
+        partitions: Every partition that somebody subscribes to.
+    """
+    if placement is None:
+        return None
+    by_name = {s.name: s for s in sorted(seats, key=lambda s: s.member_id, reverse=True)}  # of two of one name, the first
+    held: dict[str, set[Tp]] = {s.member_id: set() for s in seats}
+    rest = []
+    for tp in sorted(partitions):
+        seat = by_name.get(placement.owners.get(tp, ""))
+        if seat is not None and tp[0] in seat.topics:
+            held[seat.member_id].add(tp)
+        else:
+            rest.append(tp)
+    if len(rest) == len(partitions):
+        return None
+    now = {tp: s for s in seats for tp in s.owned}
+    for tp in rest:
+        may = [s for s in seats if tp[0] in s.topics]
+        if may:
+            held[min(may, key=lambda s: (len(held[s.member_id]), now.get(tp) is not s, s.member_id)).member_id].add(tp)
+    return held
+
+
+def withheld(wanted: Mapping[str, set[Tp]], seats: Sequence[Seat]) -> dict[str, set[Tp]]:
+    """Return what may be assigned now where members keep what they hold: nothing that another one still holds (KIP-429)."""
+    owned = {tp: s.member_id for s in seats for tp in s.owned}
+    return {member: {tp for tp in tps if owned.get(tp, member) == member} for member, tps in wanted.items()}

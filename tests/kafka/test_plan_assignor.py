@@ -1,0 +1,169 @@
+"""Three real members whose leader asks the controller: through changed placements, a leader's death, and its absence."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
+
+from autoscaler.adapters.kafka_placement import KafkaPlacements
+from autoscaler.embedded.broker import Broker
+from autoscaler.errors import FencedError
+from autoscaler.model import TopicPartition
+from autoscaler.native import Placements
+
+PARTITIONS, PATIENCE_S = 6, 150.0
+MEMBER = Path(__file__).with_name("plan_member.py")
+NAMES = ("m-0", "m-1", "m-2")
+
+
+class Members:
+    """Processes, and what they say."""
+
+    def __init__(self, broker: Broker, group: str, topic: str, folder: Path, kind: str) -> None:
+        self.command = [broker.bootstrap, group, topic], [str(folder), kind]
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        where, how = self.command
+        with (self.folder / f"{name}.err").open("ab") as err:
+            self.running[name] = subprocess.Popen([sys.executable, str(MEMBER), *where, name, *how], stderr=err)
+
+    def lines(self, name: str) -> list[dict[str, object]]:
+        file = self.folder / f"{name}.log"
+        whole = file.read_text(encoding="utf-8").rpartition("\n")[0] if file.exists() else ""
+        return [json.loads(x) for x in whole.splitlines()]
+
+    def held(self) -> dict[str, list[int]]:
+        said = {name: [x["held"] for x in self.lines(name) if "held" in x] for name in self.running}
+        return {name: held[-1] for name, held in said.items() if held}  # type: ignore[misc]
+
+    def processed(self) -> Counter[tuple[int, int]]:
+        files = self.folder.glob("*.log")
+        return Counter((x["p"], x["o"]) for f in files for x in self.lines(f.stem) if "p" in x)  # type: ignore[misc]
+
+    def wait(self, what: str, true: Callable[[], bool]) -> None:
+        limit = time.monotonic() + PATIENCE_S
+        while not true():
+            said = "\n".join(f"{n}: {(self.folder / f'{n}.err').read_text(errors='replace')[-1500:]}" for n in self.running)
+            assert time.monotonic() < limit, f"{what}: {self.held()}\n{said}"
+            time.sleep(0.05)
+
+    def said(self, text: str) -> bool:
+        return any(text in f.read_text(encoding="utf-8", errors="replace") for f in self.folder.glob("*.err"))
+
+    def close(self) -> None:
+        for process in self.running.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait(30)
+
+
+@pytest.fixture(params=["eager", "cooperative"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def members(broker: Broker, group: str, make_topic: Callable[..., str], tmp_path: Path, kind: str) -> Iterator[Members]:
+    made = Members(broker, group, make_topic(partitions=PARTITIONS), tmp_path, kind)
+    yield made
+    made.close()
+
+
+def owners(topic: str, *names: str) -> dict[TopicPartition, str]:
+    return {TopicPartition(topic=topic, partition=n): name for n, name in enumerate(names)}
+
+
+def as_written(*names: str) -> dict[str, list[int]]:
+    return {m: [n for n, name in enumerate(names) if name == m] for m in NAMES}
+
+
+def produced(broker: Broker, topic: str, count: int) -> None:
+    producer = Producer({**broker.connection(), "enable.idempotence": True, "log_level": 0})
+    for number in range(count * PARTITIONS):
+        producer.produce(topic, b"x" * 50, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+
+
+def test_members_hold_what_the_controller_wrote_through_changes_a_leaders_death_and_its_absence(
+    broker: Broker, group: str, members: Members
+) -> None:
+    topic = members.command[0][2]
+    for name in NAMES:
+        members.start(name)
+    members.wait("as the sticky assignor does", lambda: sorted(map(len, members.held().values())) == [2, 2, 2])
+    assert members.said("assigned without the controller's placement, there is none that counts")
+
+    placements = KafkaPlacements(broker.connection(), group)
+    for names in (("m-0", "m-0", "m-0", "m-0", "m-1", "m-2"), ("m-2", "m-0", "m-0", "m-1", "m-1", "m-2"), ("m-1",) * 6):
+        produced(broker, topic, 100)
+        placements.publish(owners(topic, *names))
+        members.wait(f"as in {names}", lambda names=names: members.held() == as_written(*names))  # type: ignore[misc]
+    members.wait("worked off", lambda: set(members.processed()) == {(p, o) for p in range(PARTITIONS) for o in range(300)})
+    assert set(members.processed().values()) == {1}, "nothing twice"
+
+    (leader,) = (n for n in NAMES if [x["leads"] for x in members.lines(n) if "held" in x][-1])
+    members.running[leader].send_signal(signal.SIGKILL)
+    members.running.pop(leader).wait(30)
+    rest = [n for n in NAMES if n != leader]
+    everything = list(range(PARTITIONS))
+    members.wait("the others have everything", lambda: sorted(p for h in members.held().values() for p in h) == everything)
+    placements.publish(owners(topic, *[rest[n % 2] for n in range(PARTITIONS)]))
+    wanted = {rest[0]: [0, 2, 4], rest[1]: [1, 3, 5]}
+    members.wait("the new leader asks too", lambda: members.held() == wanted)
+    produced(broker, topic, 50)
+    members.wait("worked off", lambda: set(members.processed()) == {(p, o) for p in range(PARTITIONS) for o in range(350)})
+
+    successor = KafkaPlacements(broker.connection(), group)
+    with pytest.raises(FencedError):
+        placements.publish(owners(topic, *[rest[0]] * PARTITIONS))
+    successor.publish(owners(topic, *[rest[1]] * PARTITIONS))
+    members.wait("the successor's is followed", lambda: members.held() == {rest[0]: [], rest[1]: everything})
+    for name in rest:
+        members.running[name].send_signal(signal.SIGTERM)
+        assert members.running[name].wait(PATIENCE_S) == 0
+    assert committed(broker, group, topic) == [350] * PARTITIONS
+    successor.close()
+    placements.close()
+
+
+def committed(broker: Broker, group: str, topic: str) -> list[int]:
+    reader = Consumer({**broker.connection(), "group.id": group})
+    found = [tp.offset for tp in reader.committed([Position(topic, p) for p in range(PARTITIONS)], timeout=30)]
+    reader.close()
+    return found
+
+
+def test_a_placement_that_nobody_renews_lapses(broker: Broker, group: str) -> None:
+    reader = Placements(group, bootstrap_servers=broker.bootstrap)
+    writer = KafkaPlacements(broker.connection(), group, valid_s=4.0)
+    told: list[object] = []
+    reader.on_change(told.append)
+    wanted = owners("any", "x", "y")
+    try:
+        began = time.monotonic()
+        while time.monotonic() - began < 10 or reader.latest() is None:
+            writer.publish(wanted)
+            assert time.monotonic() - began < PATIENCE_S
+            time.sleep(0.1)
+        assert len(told) == 1, "renewed, not changed"
+        while reader.latest() is not None:
+            assert time.monotonic() - began < PATIENCE_S
+            time.sleep(0.1)
+        writer.publish(wanted)
+        while reader.latest() is None:
+            assert time.monotonic() - began < PATIENCE_S
+            time.sleep(0.1)
+        assert len(told) == 1
+    finally:
+        writer.close()
+        reader.close()
