@@ -89,14 +89,14 @@ def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]
         for client in _clients(group):
             yield assign(following(group, members), client)
             if sticks and abs(consumers - len(group.consumers)) > 1:
-                yield _one_by_one(group, members, client)
+                yield from (_one_by_one(group, members, client, backwards=b) for b in (False, True))
 
 
-def _one_by_one(group: NativeGroup, members: Sequence[Consumer], client: Client) -> Assigned | None:
-    """Return what they get when every one that comes or goes makes a rebalance of its own."""
+def _one_by_one(group: NativeGroup, members: Sequence[Consumer], client: Client, *, backwards: bool) -> Assigned | None:
+    """Return what they get when every one that comes or goes makes a rebalance of its own, by their ids or the other way."""
     now = {c.member_id: c for c in group.consumers}
     then = {c.member_id: c for c in members}
-    changes = sorted(set(now) ^ set(then))
+    changes = sorted(set(now) ^ set(then), reverse=backwards)
     held: Assigned | None = None
     for member in changes:
         if member in now:
