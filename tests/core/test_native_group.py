@@ -160,7 +160,7 @@ def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
     world.reader.groups["g"] = world.described("PREPARING_REBALANCING")
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
     assert (decision.reason, decision.actions, decision.consumers) == (Reason.NOT_READY, (), 2)
-    assert "2 consumers are asked for, 2 run, and the group has 2 members (PREPARING_REBALANCING)" in decision.detail
+    assert "2 consumers asked for, 2 running, 2 members in the group (PREPARING_REBALANCING)" in decision.detail
 
 
 def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() -> None:
@@ -169,7 +169,7 @@ def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() ->
     assert world.tick(even(world, 900)).reason is Reason.NOT_READY
     last = world.run(even(world, 900), 12)
     assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
-    assert "2 consumers are asked for, 2 run, and the group has 0 members" in last.detail
+    assert "2 consumers asked for, 2 running, 0 members in the group" in last.detail
     assert len(world.pool.observe().running) == 2
     world.joins = True
     assert world.tick(even(world, 100)).reason is Reason.WITHIN_TARGET, "and over as soon as they match"

@@ -37,8 +37,8 @@ def settle(cycle: Cycle) -> Step | None:
         return None
     waited = 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
     said = (
-        f"{many(len(started.requested), 'consumer')} are asked for, {len(started.running)} run, and the group has "
-        f"{many(there, 'member')} ({members.state}) for {waited:.0f} s"
+        f"{many(len(started.requested), 'consumer')} asked for, {len(started.running)} running, "
+        f"{many(there, 'member')} in the group ({members.state}) for {waited:.0f} s"
     )
     limit_s = cycle.policy.worker_start_timeout_s
     if waited <= limit_s:
@@ -68,7 +68,7 @@ def start_first(cycle: Cycle) -> Step | None:
     count = max(cycle.floor, min(cycle.size.lower_bound, cycle.orders.most))
     detail = (
         f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
-        f"at least {count} are needed, how many more depends on their assignor"
+        f"it takes {count} at least, how many more depends on their assignor"
     )
     return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=frozenset(range(count)), counted=True)
 
