@@ -82,8 +82,8 @@ class GroupController:
 
     Attributes:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
-        start: Makes the pool of a native group that acts, whose number of consumers is all that is set; called again as above.
         tails: Looks whether what is unread holds a record at all; without it every lag is one.
+        start: Makes the pool of a native group that acts, whose number of consumers is all that is set; called again as above.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -97,10 +97,10 @@ class GroupController:
     summarise: Callable[[Decision], str]
     sink: CycleSink
     watch: GroupWatch | None = None
-    start: Callable[[], WorkerPool] | None = None
-    _asked: frozenset[int] | None = None  # consumers of a native group that should run
     tails: TailReader | None = None
     _unread: Standing = field(default_factory=dict)
+    start: Callable[[], WorkerPool] | None = None
+    _asked: frozenset[int] | None = None  # consumers of a native group that should run
     _history: History = field(default_factory=History)
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None

@@ -19,8 +19,8 @@ Algorithm = Literal[
 ]  # fmt: skip
 Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
-PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 Paused = Literal["all", "growing", "shrinking"]
+PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -127,12 +127,6 @@ class Policy(BaseModel):
     backlog_s: Annotated[Number, Field(gt=0)] = 5.0
     worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
     stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
-    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
-    sizing: Sizing = "rates"
-    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
-    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
-    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
-    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
     paused: Paused | None = None
     pinned: Annotated[Count, Field(ge=1)] | None = None
     windows: tuple[Window, ...] = ()
@@ -143,6 +137,12 @@ class Policy(BaseModel):
     move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
     move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    sizing: Sizing = "rates"
+    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -191,8 +191,6 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     if isinstance(least, int) and isinstance(most, int) and least > most:
         found.append(f"min_consumers {least} is above max_consumers {most}")
     found += _bound_contradictions(group, least, most)
-    if group.get("assignment") == "native" and group.get("sizing", "rates") != "rates":
-        found.append(f"sizing {group['sizing']} places partitions: it is for assignment managed")
     algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
     if algorithm in get_args(Algorithm) and algorithm not in PRICED:
         given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]
@@ -201,6 +199,10 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
+        found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
+    if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
+        found.append("a published sizing places partitions and needs assignment managed: Kafka places those of a native group")
     if group.get("sizing", "rates") == "rates":
         given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
         found += [

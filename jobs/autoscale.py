@@ -34,6 +34,7 @@ from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
 from autoscaler.references import resolve_secrets
+from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
 from autoscaler.streaming.progress import ProgressLog
@@ -48,9 +49,10 @@ log = logging.getLogger("autoscale")
 class Job:
     """Everything that lives as long as the process."""
 
-    def __init__(self, settings: Settings, spark: SparkSession) -> None:
+    def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile) -> None:
         """Connect nothing yet but the audit; each group connects at its first cycle."""
         self.settings = settings
+        self.followed = followed
         self.clock = SystemClock()
         self.stop = threading.Event()
         self.exit_code = 0
@@ -124,7 +126,9 @@ class Job:
         return publisher, pool
 
     def on_snapshots(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
-        """Run one cycle of every group; called once per micro-batch."""
+        """Run one cycle of every group, by what the configuration file says by now; called once per micro-batch."""
+        for name, group in self.followed.look().items():
+            self.controllers[name].policy = group
         for name, controller in self.controllers.items():
             snapshot = snapshots.get(name)
             if snapshot is None:
@@ -174,7 +178,7 @@ def greet(settings: Settings) -> None:
             log.warning("%s", problem)
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
     beside = ThreadPoolExecutor(2)  # while the JVM starts
     exact = any(group.algorithm == "EXACT" for group in settings.groups)
@@ -185,7 +189,7 @@ def run(settings: Settings) -> int:
     if not planner.done():
         log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
     log.info("%s", planner.result())
-    job = Job(settings, spark)
+    job = Job(settings, spark, followed)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: job.stop.set())
     gc.collect()
@@ -213,7 +217,8 @@ def main(argv: list[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise a line per call
     try:
-        return run(load(args.config))
+        settings = load(args.config)
+        return run(settings, FollowedFile(args.config, settings))
     except SettingsError as e:
         for problem in e.problems:
             sys.stderr.write(f"{args.config}: {problem}\n")

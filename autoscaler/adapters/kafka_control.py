@@ -252,6 +252,7 @@ class KafkaControl:
         if self._unsure:
             self._resolve(log)
         self._check_fresh(log)
+        self._check_configuration(log)
         self._read_own_commit(log)
         return log
 
@@ -289,9 +290,6 @@ class KafkaControl:
             self._open()
             msg = "the topics of the control log were made anew; started over"
             raise TransientError(msg)
-        if time.monotonic() >= self._check_at:
-            check_control_topics(self._admin, self._lease_s, {CONTROL_TOPIC: control, HEARTBEAT_TOPIC: beats})
-            self._check_at = time.monotonic() + _CHECK_S
 
     def _check_fresh(self, log: LogReader) -> None:
         seen = log.own_tick_seen
@@ -305,6 +303,23 @@ class KafkaControl:
         if silent_s > _REOPEN_S and log.failure is None:
             self.close()  # the cluster answers and this client does not recover: begin again with the next call
         raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
+
+    def _check_configuration(self, log: LogReader) -> None:
+        """Look now and then whether somebody has altered the topics, once the broker has just been heard; else another time.
+
+        Raises:
+            SettingsError: The protocol would not hold; says what to write. Asked again with the next call.
+        """
+        if time.monotonic() < self._check_at:
+            return
+        facts = log.facts  # another thread replaces it
+        try:
+            check_control_topics(
+                self._admin, self._lease_s, {t: facts[t] for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC) if t in facts}
+            )
+        except TransientError as e:
+            client_log.info("group %s: the configuration of the control log's topics is not known now: %s", self._group, e)
+        self._check_at = time.monotonic() + _CHECK_S
 
     # --- writing ---
 

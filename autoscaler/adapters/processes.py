@@ -209,10 +209,11 @@ class ProcessPool:
         """Tell what a worker has left behind to end, once, and kill it in the end; until then it may still act for the worker."""
         told = slot.rest_until is not None
         if slot.rest_until is None:
-            slot.rest_until = now + self._settings.drain_timeout_s if slot.kill_at is None else slot.kill_at
-        if not told or now >= slot.rest_until:
+            slot.rest_until = now + self._settings.drain_timeout_s
+        over = now >= (slot.rest_until if slot.kill_at is None else slot.kill_at)
+        if over or not told:
             for process in rest:
-                _signal(process, signal.SIGKILL if now >= slot.rest_until else signal.SIGTERM)
+                _signal(process, signal.SIGKILL if over else signal.SIGTERM)
 
     def _start(self, number: int, now: float) -> None:
         known = self._slots.get(number)

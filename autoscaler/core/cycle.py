@@ -21,9 +21,9 @@ class Cycle:
 
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
-        outlook: For a native group whose members are known: what its assignor will do.
         progress: How every partition gets on of which that is known.
         orders: The policy's limits as they hold now.
+        outlook: For a native group whose members are known: what its assignor will do.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -36,8 +36,8 @@ class Cycle:
     policy: Policy
     orders: Orders
     now: float
-    outlook: Outlook | None = None
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
+    outlook: Outlook | None = None
 
     @property
     def advised(self) -> bool:

@@ -143,8 +143,9 @@ def least_consumers(cycle: Cycle) -> Bound:
 
 def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
     """Return the first row that objects to a change and what it says, or ``None`` if it may be made."""
+    soft = cycle.policy.sizing == "rates"  # a published policy has no other guards than the papers give it
     for guard in GUARDS:
-        if change.kind not in guard.holds or (change.ordered and not guard.hard):
+        if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
             continue
         most = _most(cycle, guard)
         said = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
@@ -166,7 +167,7 @@ def kinds_of(cycle: Cycle, step: Step) -> Steps:
 
 def guarded(cycle: Cycle, step: Step) -> Step:
     """Return what is left of a step when every kind of change that some row objects to is taken out of it."""
-    if step.reason is Reason.WORKER_LOST:
+    if step.reason is Reason.WORKER_LOST or step.inert:
         return step
     kinds = kinds_of(cycle, step)
     held = {kind: found for kind in _KINDS if kind in kinds and (found := _objection(cycle, step, kind))}
@@ -186,8 +187,7 @@ def guarded(cycle: Cycle, step: Step) -> Step:
 
 def _objection(cycle: Cycle, step: Step, kind: Steps) -> tuple[Guard, str] | None:
     after = len(cycle.present.slots if step.requested is None else _after(step))
-    ordered = step.reason in _ORDERED or cycle.policy.sizing != "rates"  # what is published waits for nothing but its own rest
-    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=ordered))
+    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=step.reason in _ORDERED))
 
 
 def _after(step: Step) -> frozenset[int]:

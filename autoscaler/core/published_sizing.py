@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from autoscaler.core.approach import approach
 from autoscaler.core.cycle import Cycle, Step, many, names
+from autoscaler.core.guards import most_consumers
 from autoscaler.core.published_policies import Action, Placement, auto_scale_cg, linear, tail_latency_1, tail_latency_2
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.policy import Policy
@@ -31,8 +32,8 @@ def as_published(cycle: Cycle) -> Step | None:
         said = f"{detail}; the last step is {rest:.0f} s of {cycle.policy.cooldown_s:g} s ago"
         return Step(reason=reason, limited_by=Reason.COOLING_DOWN, detail=said)
     if (limit := _limit(cycle, len(placed))) is not None:
-        bound = cycle.orders.most if limit is Reason.AT_MAXIMUM else cycle.floor
-        return Step(reason=reason, limited_by=limit, detail=f"{detail}; {bound} is the limit, and nothing changes")
+        by, bound = limit
+        return Step(reason=reason, limited_by=by, detail=f"{detail}; {bound} is the limit, and nothing changes")
     return _towards(cycle, slots, placed, reason, detail)
 
 
@@ -93,10 +94,12 @@ def _rests_s(cycle: Cycle) -> float | None:
     return cycle.now - last if last is not None and not awaited and cycle.now - last < cycle.policy.cooldown_s else None
 
 
-def _limit(cycle: Cycle, count: int) -> Reason | None:
-    if count > cycle.orders.most:
-        return Reason.AT_MAXIMUM
-    return Reason.AT_MINIMUM if count < cycle.floor else None
+def _limit(cycle: Cycle, count: int) -> tuple[Reason, int] | None:
+    """Return the bound that an answer passes, and its reason; the hard ones only: no other guard is in the papers."""
+    most = most_consumers(cycle, hard_only=True)
+    if count > most.count:
+        return most.guard.reason, most.count
+    return (cycle.orders.at_least, cycle.floor) if count < cycle.floor else None
 
 
 def _towards(cycle: Cycle, slots: list[int], placed: Placement[TopicPartition], reason: Reason, detail: str) -> Step:

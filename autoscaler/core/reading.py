@@ -48,9 +48,9 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         history=history,
         policy=policy,
         orders=orders,
-        outlook=outlook,
         now=now,
         progress=progress,
+        outlook=outlook,
     )
 
 

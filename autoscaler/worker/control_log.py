@@ -211,6 +211,10 @@ class ControlLog:
             return
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
             self._caught_up()
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            _log.debug(
+                "control log: %s", error
+            )  # of the group that the client must be named by; nothing is read or committed with it
         else:
             self._refused = True
             _log.warning("control log: %s", error)

@@ -45,6 +45,7 @@ _PROVE_S = 5.0  # without a record of the control log, until its end is asked fo
 EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over
 _FENCE_S = 5.0
 _AGAIN_S = 0.1  # between two tries of something that failed
+_METADATA_S = 2.0
 _HOPELESS_S = 10.0  # a topic may be unknown to a broker for a moment after it has started
 _REFUSALS = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _log = logging.getLogger(__name__)
@@ -398,7 +399,32 @@ class Loop:
                 return False
             if self.transactions is None:
                 return self._commit_plainly(wanted)
-            return self._transact((), wanted) is Outcome.COMMITTED
+            return self._transact_offsets(wanted)
+
+    def _transact_offsets(self, wanted: Mapping[Run, int]) -> bool:
+        """Commit in a transaction; a topic that takes no offsets would abort it for all others, and is left out while it does."""
+        closed = {t for t in {r.topic for r in wanted if r.tp in self._refused_since} if self._topic_error(t) is not None}
+        taken = {r: o for r, o in wanted.items() if r.topic not in closed}
+        outcome = self._transact((), taken)
+        if outcome is Outcome.ABORTED and self._refused_by() is not None:
+            for part in _by_topic(taken):
+                error = self._topic_error(next(iter(part)).topic)
+                if error is None and self._transact((), part) is Outcome.ABORTED:
+                    error = self._refused_by()
+                if error is not None:
+                    for run in part:
+                        self._note_refusal(run, error)
+        return outcome is Outcome.COMMITTED and len(taken) == len(wanted)
+
+    def _refused_by(self) -> KafkaError | None:
+        failure = None if self.transactions is None else self.transactions.failure
+        return failure if failure is not None and failure.code() in _REFUSALS else None
+
+    def _topic_error(self, topic: str) -> KafkaError | None:
+        """Return why a topic is refused, by its metadata: a coordinator is asked again and again before it says so."""
+        found: list[KafkaError | None] = []
+        self._guarded(lambda: found.extend(t.error for t in self._offsets.list_topics(topic, _METADATA_S).topics.values()))
+        return next((e for e in found if e is not None and e.code() in _REFUSALS), None)
 
     def _transact(self, outputs: Sequence[Output], wanted: Mapping[Run, int]) -> Outcome:
         if self.transactions is None or not (outputs or wanted):
@@ -407,6 +433,7 @@ class Loop:
         if outcome is Outcome.COMMITTED:
             for run, offset in wanted.items():
                 run.committed, run.committed_at = offset, self._now()
+                self._refused_since.pop(run.tp, None)
         elif outcome is Outcome.OVER:
             self._step(messages.TransactionsOver(why=self.transactions.why))
         return outcome

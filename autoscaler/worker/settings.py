@@ -24,7 +24,6 @@ class WorkerSettings:
         group: The group whose offsets are committed (AUTOSCALER_GROUP).
         topics: Topics that the group consumes, to warm up (AUTOSCALER_TOPICS, separated by commas).
         name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if nobody says.
-        named: Somebody has said it.
         instance: Identity of the process or container as the platform names it (AUTOSCALER_INSTANCE).
         lease_s: How long it may act without having been heard (AUTOSCALER_LEASE_S).
         batch_size_bytes: Payload after which a batch is handed over. wait_time_s: time after which it is, however small.
@@ -37,7 +36,6 @@ class WorkerSettings:
     group: str
     topics: tuple[str, ...] = ()
     name: str
-    named: bool = True
     instance: str | None = None
     lease_s: float = LEASE_S
     batch_size_bytes: int = 256_000
@@ -45,6 +43,11 @@ class WorkerSettings:
     commit_interval_s: float = 1.0
     max_batch_s: float = 300.0
     exactly_once: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Return whether somebody has given the name: one that was made up in this process begins as none else does."""
+        return not self.name.startswith(_own_prefix())
 
 
 def worker_settings(  # noqa: PLR0913  (what an application may say)
@@ -89,14 +92,12 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
         problems.append(f"batch_size_bytes: must be 1 or more, not {size!r}")
     if problems:
         raise SettingsError(tuple(problems))
-    said = name or env.get("AUTOSCALER_WORKER_NAME")
-    default = WorkerSettings(connection=where, group=group, name=said or _anonymous())
+    default = WorkerSettings(connection=where, group=group, name=name or env.get("AUTOSCALER_WORKER_NAME") or _anonymous())
     return WorkerSettings(
         connection=where,
         group=group,
         topics=tuple(t for t in named if t),
         name=default.name,
-        named=bool(said),
         instance=instance or env.get("AUTOSCALER_INSTANCE") or None,
         lease_s=lease,
         batch_size_bytes=int(given.get("batch_size_bytes", default.batch_size_bytes)),
@@ -160,4 +161,8 @@ def _connection(env: Mapping[str, str], problems: list[str]) -> Connection:
 
 
 def _anonymous() -> str:
-    return f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+    return f"{_own_prefix()}{uuid.uuid4().hex[:6]}"
+
+
+def _own_prefix() -> str:
+    return f"{os.uname().nodename}-{os.getpid()}-"

@@ -63,6 +63,9 @@ class Transactions:
         uuid: Of the incarnation.
         timeout_s: Longest time that a transaction may be open; then its coordinator ends it and fences the producer.
         metadata: Metadata of the group, as the consumer of manually assigned partitions gives it.
+
+    Attributes:
+        failure: What the last transaction was aborted for; ``None`` if it was not.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Transactions:
         self._timeout_s = timeout_s
         self._until = 0.0
         self.why = "the lease was over before its transaction"
+        self.failure: KafkaError | None = None
         self._metadata = metadata
         self._failed: list[tuple[str, int]] = []
         sent_within_ms = max(1, int(timeout_s * 1000 * _SENT_WITHIN))
@@ -107,6 +111,7 @@ class Transactions:
             PermanentError: An output is refused and would be again; nothing of the transaction is in the log.
         """
         self._failed.clear()
+        self.failure = None
         if not valid():
             return Outcome.OVER
         begun = committing = False
@@ -188,6 +193,7 @@ class Transactions:
     def _gave_up(self, error: KafkaError, valid: Callable[[], bool]) -> Outcome:
         """Abort, so that another transaction can be tried; the end of this producer if that cannot be."""
         refused = next((f for f in self._failed if f[1] in _REFUSED), None)
+        self.failure = error
         if error.fatal() or not valid():
             return self._over(error)
         self._until = time.monotonic() + self._timeout_s

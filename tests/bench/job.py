@@ -53,7 +53,7 @@ def config(directory: Path, bootstrap: str, *, running: bool, lease_s: float) ->
             "groups": [{
                 "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY,
                 "min_consumers": MOST if running else 1, "max_consumers": MOST,
-                "cooldown_s": 3, "shrink_stabilisation_s": 8, "shrink_cooldown_s": 8,
+                "cooldown_s": 3, "shrink_stabilisation_s": 8, "shrink_cooldown_s": 8, "turns_per_hour": None,
                 "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")],
                             "environment": {
  "CONSUMER_LOG_DIR": str(directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}},

@@ -140,6 +140,7 @@ def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
         "up_ratio is for the published sizings (AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing",
     )
     assert contradictions({"up_ratio": 0.8, "sizing": "LINEAR"}) == ()
+    assert "needs assignment managed" in contradictions({"assignment": "native", "sizing": "LINEAR"})[0]
     with pytest.raises(ValueError, match="rebalance_s is for the published sizings"):
         policy(rebalance_s=1)
 

@@ -188,6 +188,7 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"pinned": 0}, "pinned"),
         ({"pinned": 9, "max_consumers": 4}, "pinned 9 is not between min_consumers 1 and max_consumers 4"),
         ({"pinned": 2, "min_consumers": 3}, "pinned 2 is not between min_consumers 3 and max_consumers 64"),
+        ({"pinned": 2, "sizing": "LINEAR"}, "pinned is for sizing rates"),
         ({"grow_step": 0}, "grow_step: Input should be a number of consumers or a share of them, such as 2 or 50%, not 0"),
         ({"grow_step": "half"}, "such as 2 or 50%, not 'half'"),
         ({"grow_step": True}, "grow_step: Input should be a number, not true"),

@@ -2,16 +2,16 @@
 
 import pytest
 
-from autoscaler.adapters.remarks import Remarks
+from autoscaler.adapters.remarks import DRIFT_OVER_S, Remarks
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import Heartbeat, Incarnation, Left, Phase
 
 NAMES = {"g-0": 0}
 
 
-def heartbeat(worker: Incarnation, lease_s: float = 3.0) -> Heartbeat:
+def heartbeat(worker: Incarnation, lease_s: float = 3.0, *, stamp: float = 1.0) -> Heartbeat:
     return Heartbeat(
-        group="g", worker=worker, stamp=1.0, boot_id="b", acked=None, lease_s=lease_s, epoch=0, phase=Phase.ACTIVE, owned={}
+        group="g", worker=worker, stamp=stamp, boot_id="b", acked=None, lease_s=lease_s, epoch=0, phase=Phase.ACTIVE, owned={}
     )
 
 
@@ -65,3 +65,20 @@ def test_a_worker_of_no_slot_with_another_lease_gets_one_line_that_says_both(cap
     (line,) = said(caplog)
     assert "given nothing" in line
     assert "its lease is 90 s" in line
+
+
+@pytest.mark.parametrize(("ratio", "slow"), [(0.9, True), (0.94, True), (0.96, False), (1.0, False), (1.2, False)])
+def test_a_clock_that_goes_slowly_beside_the_brokers_is_said_once(
+    ratio: float,
+    slow: bool,  # noqa: FBT001  (a case)
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A slow clock makes a lease too long; a fast one only too short."""
+    state, remarks, worker = ControllerState("g", "c", 3.0), Remarks("g", NAMES.get, 3.0), Incarnation("g-0", str(ratio))
+    for n, passed_s in enumerate((0.0, 0.5, 0.99, 1.0, 2.0)):
+        at = passed_s * DRIFT_OVER_S
+        state.fold(heartbeat(worker, stamp=7.0 + ratio * at), offset=n, at=5000.0 + at)
+        remarks.say(state)
+        if passed_s < 1:
+            assert said(caplog) == [], "too near for a heartbeat that was late"
+    assert len(said(caplog)) == slow

@@ -48,7 +48,7 @@ class Shop:
         environment = {"CONSUMER_LOG_DIR": str(self.directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}
         group = {
             "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY, "max_consumers": 8,
-            "cooldown_s": 2, "shrink_stabilisation_s": 10, "shrink_cooldown_s": 10,
+            "cooldown_s": 2, "shrink_stabilisation_s": 10, "shrink_cooldown_s": 10, "turns_per_hour": None,
             "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")], "environment": environment},
         }  # fmt: skip
         self.config.write_text(

@@ -32,6 +32,7 @@ from tests.kafka.shop import GROUP, PARTITIONS, TOPIC, Shop
 LEASE_S = 10.0  # above a broker's own session of 9 s, as the default is
 EVERY_S = 5.0  # rates change, and so does the assignment
 OUTAGE_S = 30.0
+PATIENCE_S = 600.0  # for a broker to come back on a machine that has much else to do
 _JOB_APART_S = 60.0  # a job needs that long to be killed in the middle of something
 _NAMES = {
     "kill a consumer": 6,
@@ -81,7 +82,7 @@ class Siege:
         for process in self._frozen.values():
             with suppress(psutil.Error):
                 process.resume()
-        self.shop.broker.start()
+        self.shop.broker.start(PATIENCE_S)
 
     def _fault(self, supervisor_pid: int) -> None:
         name = self.dice.choices(list(_NAMES), list(_NAMES.values()))[0]
@@ -162,7 +163,7 @@ class Siege:
         node.kill()
 
         def restart() -> None:
-            node.start()
+            node.start(PATIENCE_S)
             self._down = False
 
         self._after(seconds, restart)
@@ -180,7 +181,7 @@ class Siege:
         self.shop.broker.stop()
 
         def start() -> None:
-            self.shop.broker.start()
+            self.shop.broker.start(PATIENCE_S)
             self._down = False
 
         self._after(OUTAGE_S, start)

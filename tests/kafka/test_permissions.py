@@ -16,7 +16,7 @@ from confluent_kafka.admin import AclOperation
 
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import AutoscalerError, TransientError
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Phase
 from autoscaler.model import WorkerPhase
 from tests.conftest import create_topic
 from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
@@ -184,3 +184,31 @@ def act(broker: Broker, topic: str, group: str) -> bool:
     except AutoscalerError:
         return False
     return True
+
+
+def test_a_worker_needs_nothing_for_the_group_that_its_reader_of_the_control_log_is_named_by(
+    secure_broker: Broker, permissions: Permissions, topic: str, group: str, tmp_path: Path
+) -> None:
+    """The client is refused that group's coordinator; the log of a group in which nothing happens is read all the same."""
+    longest_s = 4.0
+    environment = {
+        **os.environ, "AUTOSCALER_CONNECTION": json.dumps(secure_broker.connection("worker")), "AUTOSCALER_GROUP": group,
+        "AUTOSCALER_TOPICS": topic, "AUTOSCALER_LEASE_S": "15", "AUTOSCALER_WORKER_NAME": "w-0", "MAX_BATCH_S": str(longest_s),
+        "CONSUMER_LOG_DIR": str(tmp_path), "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    control = controller(secure_broker, topic, group)
+    command = [sys.executable, str(Path(__file__).with_name("held_consumer.py"))]
+    with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
+        try:
+            beats: list[Heartbeat] = []
+            deadline = time.monotonic() + PATIENCE_S
+            while not beats or beats[-1].stamp - beats[0].stamp < 4 * longest_s:
+                assert time.monotonic() < deadline, (tmp_path / "err").read_text(encoding="utf-8")
+                time.sleep(0.05)
+                with suppress(TransientError):  # a cycle on a busy machine waits for the next one
+                    control.observe()
+                beats += [b.heartbeat for b in control._state.beats.values() if b.heartbeat not in beats[-1:]]
+            assert {b.phase for b in beats} <= {Phase.JOINING, Phase.ACTIVE}, (tmp_path / "err").read_text(encoding="utf-8")
+        finally:
+            process.kill()
+            control.close()

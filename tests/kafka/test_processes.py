@@ -298,7 +298,7 @@ def behind_a_shell(directory: Path, *arguments: str, clock: FakeClock | None = N
     script = directory / "worker.py"
     script.write_text(BEHIND_A_SHELL, encoding="utf-8")
     line = shlex.join([sys.executable, str(script), *arguments])
-    settings = ProcessWorkers(command=("sh", "-c", f"{line}; exit 0"), drain_timeout_s=5.0)
+    settings = ProcessWorkers(command=("sh", "-c", f"{line}; exit 0"), drain_timeout_s=60.0 if clock is None else 5.0)
     return ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock or SystemClock())
 
 
@@ -352,6 +352,21 @@ def test_what_a_killed_shell_leaves_behind_is_ended_before_the_slot_runs_anew(di
     assert pool.observe().ended == {first}
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert set(pool.observe().restarting) == {0}, "it ended unasked"
+    pool.close()
+
+
+def test_what_a_shell_has_left_behind_is_killed_with_all_others_when_all_are_stopped(directory: Path) -> None:
+    pool = behind_a_shell(directory)
+    pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    worker = worker_of(directory)
+    shell = worker.parent()
+    assert shell is not None
+    shell.kill()
+    wait_for(lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
+    assert set(pool.observe().running) == {0}, "told to end, and ignores it"
+    pool.stop_all(0.0)
+    assert pool.observe().running == {}
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     pool.close()
 
 

@@ -34,20 +34,30 @@ def run(broker: Broker, group: str) -> Iterator[Callable[..., Running]]:
         running.close()
 
 
-def test_a_topic_that_takes_no_commit_does_not_keep_others_from_beginning(
-    control: Publisher, run: Callable[..., Running], topic: str, make_topic: Callable[..., str], produce: Callable[..., None]
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_topic_that_takes_no_commit_keeps_others_neither_from_beginning_nor_from_ending(  # noqa: PLR0917  (fixtures and a case)
+    control: Publisher,
+    run: Callable[..., Running],
+    topic: str,
+    make_topic: Callable[..., str],
+    produce: Callable[..., None],
+    exactly_once: bool,  # noqa: FBT001  (a case)
 ) -> None:
     """A first owner commits where it begins; of a topic that is gone that is refused for good."""
     doomed = make_topic(partitions=1)
     gone = Tp(until("its id is known", lambda: control.identify(doomed)), 0)
     control.admin.delete_topics([doomed])[doomed].result(30)
     produce(topic, {0: 3, 1: 3})
-    running = run(topic)
+    running = run(topic, exactly_once=exactly_once)
     me = control.incarnation("w-0")
     kept = {Tp(control.topic_id, 0): me, Tp(control.topic_id, 1): me}
     control.publish(plan(control, 1, {control.topic_id: topic, gone.topic_id: doomed}, {**kept, gone: me}))
     until("the others are processed", lambda: len(running.got) == 6)
     assert sorted(running.got) == [(topic, p, o) for p in range(2) for o in range(3)]
+    running.consumer.stop()
+    until("it has left", lambda: control.has_left(me))
+    assert control.committed_at(0, 3)
+    assert control.committed_at(1, 3)
 
 
 def test_nothing_is_released_before_what_was_processed_is_committed(

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from autoscaler.core.guards import GUARDS
 from autoscaler.model import Decision, MovePartition, Reason, RemoveWorkers, TopicPartition
 from autoscaler.policy import Policy
 from tests.builders import T0, owned, policy, rates, tp
@@ -495,9 +494,3 @@ def test_sixty_four_partitions_reach_sixty_four_consumers_and_never_one_more(ste
     assert decisions[-1].limited_by is Reason.AT_PARTITION_CEILING
     assert sorted(world.owner.values()) == list(range(64))
     assert not [a for d in decisions for a in d.actions if isinstance(a, RemoveWorkers)]
-
-
-def test_every_row_has_a_reason_that_some_timeline_or_table_shows() -> None:
-    names = [g.name for g in GUARDS]
-    assert len(set(names)) == len(names)
-    assert all(g.hard or i > [x.hard for x in GUARDS].index(False) - 1 for i, g in enumerate(GUARDS)), "hard rows come first"

@@ -1,10 +1,11 @@
 """What a worker takes apart of a log that it reads: the last record of each key, in the log's order, once it has read it all."""
 
+import pytest
 from confluent_kafka import KafkaError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.worker.control_log import Unread
+from autoscaler.worker.control_log import ControlLog, LogPlace, Unread
 
 Log = list[tuple[bytes, bytes | None]]
 logs = st.lists(st.tuples(st.sampled_from([b"plan", b"released 1", b"released 2", b"left"]), st.binary(max_size=2) | st.none()))
@@ -40,3 +41,15 @@ def test_what_comes_after_the_end_is_taken_at_once(log: Log) -> None:
     unread.add([END])
     unread.add(records(log))
     assert dict(taken(unread)) == dict(log)
+
+
+@pytest.mark.parametrize(("code", "refused"), [("GROUP_AUTHORIZATION_FAILED", False), ("TOPIC_AUTHORIZATION_FAILED", True)])
+def test_a_refusal_of_the_group_that_the_client_is_named_by_is_none_of_the_log(code: str, refused: bool) -> None:  # noqa: FBT001  (a case)
+    """It comes again when a broker has been away; in a group in which nothing happens no record would ever take it back."""
+    log = ControlLog(
+        {"bootstrap.servers": "127.0.0.1:9"}, "g", LogPlace(control_id="c", control_partition=0, heartbeat_partition=0),
+        take=lambda _: None, caught_up=lambda: None, replaced=lambda: None, now=lambda: 0.0, prove_s=1.0,
+    )  # fmt: skip
+    log._note(KafkaError(getattr(KafkaError, code)))
+    assert log._refused is refused
+    log.close()

@@ -65,7 +65,7 @@ def start_first(cycle: Cycle) -> Step | None:
     members = cycle.observation.members
     if members is None or members.members or not cycle.load.rates:
         return None
-    count = max(cycle.floor, min(cycle.size.lower_bound, cycle.orders.most))
+    count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, most_consumers(cycle, hard_only=True).count))
     detail = (
         f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
         f"it takes {count} at least, how many more depends on their assignor"
@@ -117,7 +117,7 @@ def _hotter(cycle: Cycle, load: float) -> float:
 
 
 def shrink(cycle: Cycle) -> Step | None:
-    """Ask for fewer when they have done for the whole stabilisation window under this assignor and no guard objects."""
+    """Ask for fewer when they would do under this assignor, and have done for as long as is remembered."""
     group, outlook, policy, now = _group(cycle), cycle.outlook, cycle.policy, _now(cycle)
     if group is None or outlook is None or outlook.calm is None or outlook.calm >= now:
         return None

@@ -1,0 +1,161 @@
+"""A configuration file that is changed while the job runs."""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autoscaler.reloading import NEEDS_RESTART, FollowedFile
+from autoscaler.settings import Group, load
+
+GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
+OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity_bytes_per_s": 1000}
+
+
+class File:
+    """A file and who follows it; each change is a second later, as the clock of a file system may be that coarse."""
+
+    def __init__(self, path: Path, *groups: Mapping[str, object]) -> None:
+        self.path, self._at = path, 1_700_000_000
+        self.write(*groups)
+        self.followed = FollowedFile(path, load(path))
+
+    def write(self, *groups: Mapping[str, object], **top: object) -> None:
+        connection = {"connection": {"bootstrap.servers": "localhost:9092"}}
+        self.text(yaml.safe_dump({"cluster": connection, "state_dir": "/var/none", "groups": [*groups], **top}))
+
+    def text(self, text: str) -> None:
+        self.path.write_text(text, encoding="utf-8")
+        self._at += 1
+        os.utime(self.path, (self._at, self._at))
+
+    def looks(self, times: int = 3) -> dict[str, Group]:
+        found: dict[str, Group] = {}
+        for _ in range(times):
+            found |= self.followed.look()
+        return found
+
+
+@pytest.fixture
+def file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> File:
+    caplog.set_level(logging.INFO)
+    return File(tmp_path / "c.yaml", GROUP, OTHER)
+
+
+def test_a_file_that_stays_says_nothing(file: File, caplog: pytest.LogCaptureFixture) -> None:
+    assert file.looks() == {}
+    assert caplog.text == ""
+
+
+def test_a_changed_group_is_told_once_and_by_itself(file: File, caplog: pytest.LogCaptureFixture) -> None:
+    file.write({**GROUP, "paused": "all", "cooldown_s": 99}, OTHER)
+    changed = file.looks()
+    assert list(changed) == ["g"]
+    assert (changed["g"].paused, changed["g"].cooldown_s) == ("all", 99)
+    assert file.looks() == {}
+    assert "group g goes on with cooldown_s, paused" in caplog.text
+
+
+def test_what_is_taken_out_is_the_default_again(file: File) -> None:
+    file.write({**GROUP, "max_consumers": 3}, OTHER)
+    assert file.looks()["g"].max_consumers == 3
+    file.write(GROUP, OTHER)
+    assert file.looks()["g"].max_consumers == 64
+
+
+def test_a_file_that_is_still_being_written_is_waited_for(file: File) -> None:
+    """Cut off here, it would read as a whole one without the pause."""
+    for settings in ({"cooldown_s": 1}, {"cooldown_s": 12}, {"cooldown_s": 12, "paused": "all"}):
+        file.write({**GROUP, **settings}, OTHER)
+        assert file.looks(1) == {}
+    assert file.looks(1)["g"].paused == "all"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("groups: [", "is not YAML"),
+        ("", "holds no settings"),
+        ("state_dir: x\ncolour: red\ngroups: []\n", "colour: unknown setting"),
+    ],
+)
+def test_a_faulty_file_is_named_once_and_the_settings_stay(
+    file: File, caplog: pytest.LogCaptureFixture, text: str, said: str
+) -> None:
+    file.write({**GROUP, "max_consumers": 3}, OTHER)
+    file.looks()
+    caplog.clear()
+    file.text(text)
+    assert file.looks() == {}
+    assert said in caplog.text
+    assert "the settings stay as they were" in caplog.text
+    told = len(caplog.records)
+    assert file.looks() == {}
+    assert len(caplog.records) == told
+    file.write({**GROUP, "max_consumers": 4}, OTHER)
+    assert file.looks()["g"].max_consumers == 4, "mended, it holds"
+
+
+def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothing(
+    file: File, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.path.unlink()
+    assert file.looks() == {}
+    assert "cannot be read" in caplog.text
+    file.write({**GROUP, "paused": "all"}, OTHER)
+    assert file.looks()["g"].paused == "all"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"topics": ["t", "v"]}, "groups.g.topics"),
+        ({"reset_policy": "latest"}, "groups.g.reset_policy"),
+        ({"read_committed": True}, "groups.g.read_committed"),
+        ({"assignment": "native"}, "groups.g.assignment"),
+        ({"mode": "act", "workers": {"command": ["x"]}}, "groups.g.mode"),
+    ],
+)
+def test_what_needs_a_restart_is_named_and_the_rest_holds(
+    file: File, caplog: pytest.LogCaptureFixture, change: dict[str, object], named: str
+) -> None:
+    file.write({**GROUP, **change, "paused": "all"}, OTHER)
+    before, after = Group.model_validate(GROUP), file.looks()["g"]
+    assert after.paused == "all"
+    assert all(getattr(after, name) == getattr(before, name) for name in NEEDS_RESTART)
+    assert f"{named} needs a restart of the job to hold" in caplog.text
+
+
+def test_groups_that_come_or_go_and_what_is_outside_them_need_a_restart(file: File, caplog: pytest.LogCaptureFixture) -> None:
+    file.write({**GROUP, "paused": "all"}, {**OTHER, "group": "i"}, measure={"trigger_s": 1.5})
+    assert list(file.looks()) == ["g"]
+    for what in ("groups: 'i' is new", "groups: 'h' is gone", "measure"):
+        assert f"{what} needs a restart of the job to hold" in caplog.text
+
+
+def test_settings_that_make_sense_only_after_a_restart_wait_for_it_together(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    acting = {**GROUP, "mode": "act", "workers": {"command": ["x"]}}
+    file = File(tmp_path / "c.yaml", acting)
+    file.write({**GROUP, "sizing": "LINEAR", "mode": "advise", "assignment": "native"})
+    assert file.looks()["g"].sizing == "LINEAR"
+    file.write({**GROUP, "algorithm": "EXACT", "mode": "advise"})
+    assert file.looks() == {}, "EXACT only advises, and the running group acts"
+    assert "groups.g.algorithm needs a restart" in caplog.text
+
+
+def test_a_preset_that_is_taken_out_with_its_algorithm_is_no_contradiction(tmp_path: Path) -> None:
+    file = File(tmp_path / "c.yaml", {**GROUP, "preset": "lean"})
+    file.write({**GROUP, "algorithm": "MWF"})
+    assert file.looks()["g"].planner == "MWF"
+
+
+def test_settings_that_need_a_restart_are_settings_and_the_page_names_them() -> None:
+    assert set(Group.model_fields) > NEEDS_RESTART
+    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    said = page[page.index("A restart is needed") : page.index("what else the file says")]
+    assert all(f"`{name}`" in said for name in NEEDS_RESTART - {"group"})

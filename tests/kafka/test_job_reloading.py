@@ -1,0 +1,65 @@
+"""The whole job while somebody edits its configuration file: real broker, real processes."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from autoscaler.embedded.broker import Broker
+from tests.conftest import create_topic
+from tests.kafka.shop import PARTITIONS, TOPIC, Shop
+
+
+@pytest.fixture
+def shop(own_broker: Broker, tmp_path: Path) -> Iterator[Shop]:
+    create_topic(own_broker, TOPIC, PARTITIONS)
+    it = Shop(own_broker, tmp_path)
+    yield it
+    it.close()
+
+
+def edit(shop: Shop, **changes: object) -> float:
+    """Change settings of the group in the file, as an editor does, and return when."""
+    settings = yaml.safe_load(shop.config.read_text())
+    settings["groups"][0].update(changes)
+    at = time.time()
+    shop.config.write_text(yaml.safe_dump(settings))
+    return at
+
+
+def drivers(supervisor_pid: int) -> set[int]:
+    return {c.pid for c in psutil.Process(supervisor_pid).children(recursive=True) if "autoscale.py" in " ".join(c.cmdline())}
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothing(shop: Shop) -> None:
+    began = time.time()
+    shop.produce("steady", 150_000)
+    supervisor = shop.start_job()
+    assert shop.settles("a settled group", began, 240) == 1
+    running = drivers(supervisor.pid)
+
+    at = edit(shop, pinned=3, paused="growing")
+    shop.wait("holding it", lambda: any(c["limited_by"] == "PAUSED" and c["reason"] == "PINNED" for c in shop.cycles(at)))
+    at = edit(shop, paused=None)
+    shop.wait("three consumers at work", lambda: any(c["consumers_now"] == 3 for c in shop.cycles(at)))
+    shop.wait("all well with three", lambda: any(c["limited_by"] == "PINNED" for c in shop.cycles(at)))
+
+    whole = shop.config.read_text()
+    at = time.time()
+    shop.config.write_text(whole.replace("pinned: 3", "pinned: many"))
+    said = shop.directory / "job.log"
+    logged = shop.directory / "state" / "logs" / "job.log"
+    shop.wait("saying what is wrong", lambda: any("groups.0.pinned" in f.read_text() for f in (said, logged) if f.exists()))
+    time.sleep(5)
+    assert {c["consumers"] for c in shop.cycles(at + 1)} == {3}
+
+    at = edit(shop, pinned=1)
+    shop.wait("one consumer", lambda: any(c["consumers"] == 1 for c in shop.cycles(at)))
+    assert drivers(supervisor.pid) == running, "the job never ended"
+    supervisor.terminate()
+    supervisor.wait(60)
