@@ -17,6 +17,7 @@ from autoscaler.model import TopicPartition
 _WORK = 20_000  # partitions gone through for one number of consumers: a cycle has a second for all of them
 _MOST, _LEAST = 12, 2  # memberships that are simulated for one number of consumers
 _TURNS = 6  # orders in which members go one after the other that are followed: all those of three
+_APART = 8  # so many that come or go may do so one after the other; more are taken to do it at once
 _BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # nobody's holdings count, only places in the order
 _SURE = 0.02  # of the load: a narrower span counts as one number
 
@@ -89,7 +90,7 @@ def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]
     for members in islice(_memberships(group, consumers), cases):
         for client in _clients(group):
             yield assign(following(group, members), client)
-            if sticks and abs(consumers - len(group.consumers)) > 1:
+            if sticks and 1 < abs(consumers - len(group.consumers)) <= _APART:
                 yield from (
                     _one_by_one(group, members, client, changes) for changes in islice(_turns(group, members), min(_TURNS, cases))
                 )
