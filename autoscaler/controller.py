@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _STRANGERS_NAMED = 3
 log = logging.getLogger(__name__)
 
+_SET_S = 1.0  # a wall clock that goes apart from the other one by more between two cycles was set
+
 
 class CycleSink(Protocol):
     """Takes one line per cycle, for people and dashboards that watch a running job."""
@@ -102,6 +104,7 @@ class GroupController:
     start: Callable[[], WorkerPool] | None = None
     _asked: frozenset[int] | None = None  # consumers of a native group that should run
     _history: History = field(default_factory=History)
+    _read_at: tuple[float, float] | None = None  # both clocks at the latest decision
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
     _completed: bool = False
@@ -121,7 +124,7 @@ class GroupController:
             with stages("observe_s"):
                 pool, observation = self._observe(snapshot)
             with stages("decide_s"):
-                decision, self._history = decide(observation, self._history, self.policy, self.clock.now())
+                decision, self._history = decide(observation, self._history, self.policy, self._now())
                 decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
             outcomes = self._act(decision, observation, pool, stages)
             decision = _with_error(decision, outcomes)
@@ -136,6 +139,23 @@ class GroupController:
             decision = self._held(observation, e)
         self._record(number, decision, observation, outcomes, stages)
         return decision
+
+    def _now(self) -> float:
+        """Return the wall clock, and if it was set since the latest decision, shift what is remembered with it."""
+        now, passed = self.clock.now(), self.clock.monotonic()
+        if self._read_at is not None:
+            by_s = (now - self._read_at[0]) - (passed - self._read_at[1])
+            if abs(by_s) > _SET_S:
+                log.warning(
+                    "group %s: the wall clock was set by %+.1f s; durations go on as if it had not", self.policy.group, by_s
+                )
+                self._history = self._history.shifted(by_s)
+        self._read_at = now, passed
+        return now
+
+    def _past(self, at: float | None) -> float | None:
+        """Return a time that somebody has written down, not later than now: his clock, or this one, may have been set since."""
+        return None if at is None else min(at, self.clock.now())
 
     def close(self) -> None:
         """Let go of the group: the plan stays, the workers go on."""
@@ -184,7 +204,7 @@ class GroupController:
         if self.policy.assignment == "native" and state is not None and not state.workers:
             state = None  # what is left of a group that was managed binds nobody
         if state is not None and not self._completed:
-            self._history, self._completed = History.from_plan(state.plan_at), True
+            self._history, self._completed = History.from_plan(self._past(state.plan_at)), True
         return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread)
 
     def _started(self, seen: Observation) -> tuple[PoolState | None, Observation]:
@@ -201,7 +221,7 @@ class GroupController:
     def _catch_up(self, state: GroupState) -> None:
         if self._publisher is not None and (summary := self._publisher.last_summary()):
             self.audit.complete(summary)
-        self._history = History.from_plan(state.plan_at)
+        self._history = History.from_plan(self._past(state.plan_at))
         self._completed = True
 
     def _act(
@@ -290,7 +310,12 @@ class GroupController:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
             self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation))
-        self.sink(cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds)
+        try:
+            self.sink(
+                cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
+            )
+        except Exception:  # a line for people must not end the other groups' cycles
+            log.exception("cycle %d of group %s: its line was not written", number, self.policy.group)
 
 
 def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decision:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from autoscaler.errors import SettingsError
-from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S
+from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
 from autoscaler.references import resolve_secrets
 
@@ -110,7 +110,7 @@ class Handover(BaseModel):
 
     model_config = _STRICT
 
-    lease_s: Annotated[Number, Field(ge=LEAST_LEASE_S)] = LEASE_S
+    lease_s: Annotated[Number, Field(ge=LEAST_LEASE_S, le=MOST_LEASE_S)] = LEASE_S
     replication_factor: Annotated[Count, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
     park_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
 

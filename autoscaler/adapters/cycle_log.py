@@ -49,11 +49,10 @@ class CycleLog:
 
     def write(self, mapping: Mapping[str, object]) -> None:
         """Append one line; an unwritable file is reported when it starts to fail, and tried again with the next line."""
-        line = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n"
         try:
-            self._append(line)
+            self._append(json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n")
             self._failing = False
-        except OSError as e:
+        except (OSError, ValueError) as e:  # or a text that no file can be written with
             if not self._failing:
                 log.warning("%s cannot be written (%s); cycles go on without it", self._path, e)
             self._failing = True

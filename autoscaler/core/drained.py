@@ -58,6 +58,13 @@ class Drained:
         inside = [s for s in self.samples if s[0] > start]
         return replace(self, samples=(*old, *inside, (at, total)))
 
+    def shifted(self, by_s: float) -> "Drained":
+        """Return the same after the wall clock was set by so much."""
+        trial = self.trial
+        if trial is not None and trial.settled_at is not None:
+            trial = replace(trial, settled_at=trial.settled_at + by_s)
+        return replace(self, samples=tuple((at + by_s, total) for at, total in self.samples), trial=trial)
+
     @property
     def rate(self) -> float | None:
         """Return records per second over the window; ``None`` before it is full."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 
 from autoscaler.core.drained import Drained
@@ -68,6 +69,22 @@ class History:
     def from_plan(cls, plan_at: float | None) -> "History":
         """Return what is safe to assume after a restart: the latest plan scaled and moved at once."""
         return cls(last_scale_at=plan_at, last_move_at=plan_at)
+
+    def shifted(self, by_s: float) -> "History":
+        """Return the history after the wall clock was set by so much: what has lasted a minute has lasted a minute still."""
+        moved_on = partial(_shift, by_s)
+        return replace(
+            self,
+            recommendations=tuple((at + by_s, n) for at, n in self.recommendations),
+            last_scale_at=moved_on(self.last_scale_at),
+            last_move_at=moved_on(self.last_move_at),
+            waiting_since=moved_on(self.waiting_since),
+            measured_at=moved_on(self.measured_at),
+            tracks={p: t.shifted(by_s) for p, t in self.tracks.items()},
+            turns=tuple(at + by_s for at in self.turns),
+            overloaded_since=moved_on(self.overloaded_since),
+            drained=self.drained.shifted(by_s),
+        )
 
     def confirmed(self, epoch: int, at: float) -> "History":
         """Return the history with an intent that has been published turned into times; ``at`` is when."""
@@ -141,6 +158,10 @@ class History:
     def peak(self) -> int:
         """Return the highest recommendation remembered; 0 without any."""
         return max((n for _, n in self.recommendations), default=0)
+
+
+def _shift(by_s: float, at: float | None) -> float | None:
+    return None if at is None else at + by_s
 
 
 def moved(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:

@@ -43,6 +43,12 @@ class Track(NamedTuple):
     rewound_at: float | None = None
     pace_s: float | None = None
 
+    def shifted(self, by_s: float) -> "Track":
+        """Return the same after the wall clock was set by so much."""
+        since = None if self.still_since is None else self.still_since + by_s
+        rewound = None if self.rewound_at is None else self.rewound_at + by_s
+        return self._replace(still_since=since, end_since=self.end_since + by_s, rewound_at=rewound)
+
 
 _UNSEEN = 10.0  # times as much patience with what was never seen to advance: some commit with every checkpoint only
 _SLOW = 2.0  # times the longest pace is not late yet

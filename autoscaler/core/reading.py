@@ -33,7 +33,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     outlook = look_ahead(observation, load, policy, orders)
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
-        history = history.confirmed(present.epoch, now if present.plan_at is None else present.plan_at)
+        history = history.confirmed(present.epoch, now if present.plan_at is None else min(present.plan_at, now))
     if load.stale:
         history = replace(history, recommendations=())
     elif size.calm is not None and not load.unknown and not load.absent:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Never, assert_never
 
 from autoscaler.handover.records import (
+    MOST_LEASE_S,
     PROTOCOL_VERSION,
     Epoch,
     Expired,
@@ -33,6 +34,7 @@ from autoscaler.handover.records import (
 )
 
 Key = tuple[str | int, ...]
+_MOST = 2**63 - 1
 _STRANGE = (ValueError, RecursionError, ArithmeticError)  # an integer of hundreds of digits overflows where a float is expected
 PARTITIONS = 8  # of either topic, at least: groups live in the first ones, so that partitions may be added
 _SHAPES: Mapping[str, tuple[type, ...]] = {
@@ -149,7 +151,7 @@ def _key(data: bytes | None) -> Key:
     shape = _SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None or tuple(type(x) for x in rest) != shape:
         _refuse(f"{data[:80]!r}")
-    return (_text(kind), *(x for x in rest if isinstance(x, str | int)))
+    return (_text(kind), *(_text(x) if isinstance(x, str) else _int(x) for x in rest))
 
 
 def _body(record: Record) -> dict[str, object]:  # noqa: PLR0911  (one case per kind)
@@ -259,7 +261,7 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         name, uuid, lease = _row(row, 3)
         workers.append(Incarnation(_text(name), _text(uuid)))
         if lease is not None:
-            leases[workers[-1]] = _float(lease)
+            leases[workers[-1]] = _lease(lease)
     now = _int(body.get("epoch"))
     names: dict[str, str] = {}
     grants: dict[Tp, Grant] = {}
@@ -375,7 +377,7 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
         stamp=_float(body.get("stamp")),
         boot_id=_text(body.get("boot")),
         acked=_maybe_int(body.get("acked")),
-        lease_s=_float(body.get("lease")),
+        lease_s=_lease(body.get("lease")),
         epoch=_int(body.get("epoch")),
         phase=Phase(_text(body.get("phase"))),
         owned={Tp(_text(t), _int(p)): _int(e) for t, p, e in owned},
@@ -416,7 +418,8 @@ def _row(value: object, length: int) -> list[object]:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
+    """Return a text that can be written down: half a surrogate pair, which JSON can carry, is none."""
+    if not isinstance(value, str) or not (value.isascii() or value.encode(errors="ignore").decode() == value):
         _refuse(f"{value!r:.80}")
     return value
 
@@ -428,9 +431,16 @@ def _bool(value: object) -> bool:
 
 
 def _int(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        _refuse(f"{value!r:.80}")
+    """Return a whole number of 64 bits: what is larger nobody counts, tables cannot hold it, and it may be too long to print."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -_MOST <= value <= _MOST:
+        _refuse("a number beyond 64 bits" if type(value) is int else f"{value!r:.80}")
     return value
+
+
+def _lease(value: object) -> float:
+    if not 0 < (lease := _float(value)) <= MOST_LEASE_S:
+        _refuse(f"a lease of {lease:g} s")
+    return lease
 
 
 def _maybe_int(value: object) -> int | None:

@@ -7,6 +7,8 @@ A commit can land late: on a topic that was deleted and made anew, where its off
 
 import json
 
+from autoscaler.handover.records import HEARD_MOST
+
 
 def commit_metadata(topic_id: str, epoch: int, uuid: str) -> str:
     """Return what a worker writes beside an offset: topic id, granting epoch and the uuid of its incarnation."""
@@ -22,7 +24,7 @@ def is_of_topic(metadata: str | None, topic_id: str) -> bool:
 def epoch_of(metadata: str | None) -> int:
     """Return the epoch under which an offset was committed; 0 if it names none."""
     said = _said(metadata)
-    return said[1] if said is not None and isinstance(said[1], int) else 0
+    return said[1] if said is not None and type(said[1]) is int and 0 <= said[1] <= HEARD_MOST else 0
 
 
 def _said(metadata: str | None) -> list[object] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.handover.expiry import HeartbeatLog
 from autoscaler.handover.records import (
+    HEARD_MOST,
     Expired,
     Grant,
     Heartbeat,
@@ -192,7 +193,7 @@ class ControllerState:
         self.log.add(beat.worker.uuid, boot_id=beat.boot_id, stamp=beat.stamp, acked=beat.acked, offset=offset)
         if beat.group != self.group:
             return
-        self.heard_epoch = max(self.heard_epoch, beat.epoch, *beat.owned.values())
+        self.heard_epoch = max(self.heard_epoch, *(e for e in (0, beat.epoch, *beat.owned.values()) if e <= HEARD_MOST))
         old = self.beats.get(beat.worker)
         held, taken = self._held.get(beat.worker, {}), {(tp, epoch): first for tp, epoch, first in beat.taken}
         now: dict[Tp, _Held] = {}

@@ -59,7 +59,7 @@ def next_plan(state: ControllerState, intended: Intended) -> Plan:
     plan = Plan(
         group=state.group,
         epoch=Epoch(state.control_id, number),
-        topics=dict(intended.topics),
+        topics={**_unseen(state, intended, parked), **intended.topics},
         grants=dict(sorted(grants.items())),
         waits=_waits(state, intended, before, grants, number),
         starts=_starts(state, intended),
@@ -114,14 +114,28 @@ def _parked(state: ControllerState, intended: Intended, number: int) -> dict[Tp,
     """What is parked keeps the epoch that parked it, or an operator's release of it would not count for the next plan."""
     old = state.parked()
     wanted = {*old, *intended.parked} - state.unparked()
-    return {tp: old.get(tp, number) for tp in sorted(wanted) if tp.topic_id in intended.topics}
+    return {tp: old.get(tp, number) for tp in sorted(wanted) if _stays(state, intended, tp)}
+
+
+def _stays(state: ControllerState, intended: Intended, tp: Tp) -> bool:
+    """Say whether what is known of a partition stays: its topic is there, or not seen right now. One made anew is another one."""
+    if tp.topic_id in intended.topics:
+        return True
+    name = state.plan.topics.get(tp.topic_id) if state.plan else None
+    return name is not None and name not in intended.topics.values()
+
+
+def _unseen(state: ControllerState, intended: Intended, parked: Mapping[Tp, int]) -> dict[str, str]:
+    """Return the names of topics that are not seen right now and have a parked partition: while the name is known it stays."""
+    kept = {tp.topic_id for tp in (*parked, *_losses(state, intended))} - intended.topics.keys()
+    return {t: state.plan.topics[t] for t in sorted(kept)} if state.plan else {}
 
 
 def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
     """Who was released by an operator begins at nothing."""
     carried = state.plan.losses if state.plan else {}
     losses = {**{tp: x for tp, x in carried.items() if tp not in state.unparked()}, **intended.losses}
-    return {tp: x for tp, x in sorted(losses.items()) if tp.topic_id in intended.topics}
+    return {tp: x for tp, x in sorted(losses.items()) if _stays(state, intended, tp)}
 
 
 def _resets(state: ControllerState, intended: Intended, number: int) -> dict[Tp, Reset]:

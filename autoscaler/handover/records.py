@@ -12,6 +12,8 @@ CONTROL_TOPIC = "__autoscaler_control"
 HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
 NO_AUTO_CREATION = {"allow.auto.create.topics": False}  # for every client: a topic of these that a broker makes is a wrong one
 LEASE_S = 45.0  # how long a worker may act without having been heard, where nothing else is said (docs/decisions/0010)
+MOST_LEASE_S = 86_400.0  # above, evidence would be kept for days, and a silent death take as long
+HEARD_MOST = 2**52  # epochs beyond it that a heartbeat or a commit names are nobody's: plans count from 1, one at a time
 LEAST_LEASE_S = 1.0  # below, one slow answer of a broker ends it: requests are given half a second at least
 RECOMMIT_S = 600.0  # between two commits of an offset that does not advance, where nothing asks for a shorter time (rule 10)
 

@@ -76,7 +76,10 @@ class DeadLetters:
             "worker": self._worker,
             "attempts": attempts,
         }
-        headers = [*(message.headers() or ()), *((f"dead-letter.{k}", str(v).encode()) for k, v in ours.items())]
+        theirs = _headers(message)
+        if theirs is None:
+            ours["headers"] = "left out: their names are no UTF-8"
+        headers = [*(theirs or ()), *((f"dead-letter.{k}", str(v).encode()) for k, v in ours.items())]
         if self._in_transaction:
             batch.produce(self._topic, message.value(), key=message.key(), headers=headers)
             return
@@ -100,6 +103,15 @@ class DeadLetters:
                 self._failed.append((message, error.str()))
 
         return delivered
+
+
+def _headers(message: Message) -> list[tuple[str, str | bytes | None]] | None:
+    """Return a record's headers, ``None`` where the client cannot: brokers take any bytes as a name, the client UTF-8 only."""
+    try:
+        found = message.headers() or ()
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return list(found.items() if isinstance(found, dict) else found)
 
 
 class DeadLetterError(PermanentError):

@@ -352,13 +352,23 @@ class Loop:
         if not done:
             return
         self._note("drained", (r.tp for r in done))
-        self._commit(done)
+        self._settle(done)
         released = [r for r in done if r.processed <= r.committed or self._hopeless(r)]
         for run in released:
             del self._runs[run.tp]
             self._refused_since.pop(run.tp, None)
         if released:
             self._step(messages.Drained(offsets=tuple((r.tp, r.committed) for r in released)))
+
+    def _settle(self, runs: Sequence[Run]) -> None:
+        """Commit before a release, also what has been committed before: a late commit of an earlier owner may have set it back.
+
+        Not so exactly once: there it is fenced.
+        """
+        if self.transactions is not None:
+            self._commit(runs)
+        else:
+            self._commit_as(lambda: {r: r.processed for r in runs if r.processed >= 0 and r not in self._pending})
 
     def _hopeless(self, run: Run) -> bool:
         """Give a partition up without its last commit when brokers refuse that for good: its topic is gone, or not allowed.

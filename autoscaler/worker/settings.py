@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.errors import SettingsError
-from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S
+from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE
 from autoscaler.references import resolve_secrets
 
@@ -90,6 +90,10 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
     problems += [f"{key}: must be a number above 0, not {value!r}" for key, value in given.items() if not _positive(value)]
     if _positive(size := given.get("batch_size_bytes", 1)) and size < 1:
         problems.append(f"batch_size_bytes: must be 1 or more, not {size!r}")
+    said = {
+        "name": name or env.get("AUTOSCALER_WORKER_NAME"), "instance": instance or env.get("AUTOSCALER_INSTANCE"), "group": group,
+    }  # fmt: skip
+    problems += [f"{key}: must be text in UTF-8, not {text!r}" for key, text in said.items() if text and not _is_utf8(text)]
     if problems:
         raise SettingsError(tuple(problems))
     default = WorkerSettings(connection=where, group=group, name=name or env.get("AUTOSCALER_WORKER_NAME") or _anonymous())
@@ -134,13 +138,18 @@ def _switch(given: str, problems: list[str]) -> bool:
     return given.lower() == "true"
 
 
+def _is_utf8(text: str) -> bool:
+    """Say whether a text can be written down: what the environment has in another encoding cannot."""
+    return text.encode(errors="ignore").decode() == text
+
+
 def _lease(given: str | float, problems: list[str]) -> float:
     try:
         lease = float(given)
     except ValueError:
         lease = 0.0
-    if not LEAST_LEASE_S <= lease < float("inf"):
-        problems.append(f"lease_s: must be {LEAST_LEASE_S:g} s or more, not {given!r} (AUTOSCALER_LEASE_S)")
+    if not LEAST_LEASE_S <= lease <= MOST_LEASE_S:
+        problems.append(f"lease_s: must be from {LEAST_LEASE_S:g} to {MOST_LEASE_S:g} s, not {given!r} (AUTOSCALER_LEASE_S)")
     return lease
 
 

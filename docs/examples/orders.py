@@ -33,7 +33,9 @@ writing = threading.Lock()  # SQLite has one writer; a connection from a pool ne
 def store(message: Message, batch: Batch) -> None:
     """Write one order, if nobody has taken its partition over; the same again changes nothing."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    order = json.loads(message.value() or b"")  # what is not JSON raises, and becomes a dead letter
+    order = json.loads(message.value() or b"")  # what is no order raises, and becomes a dead letter
+    if not isinstance(order["id"], str) or not isinstance(order["state"], str):
+        raise TypeError(f"id and state must be text: {order!r:.100}")
     with writing, db:  # token and order in one transaction
         if not db.execute(CLAIM, (topic, partition, batch.token(topic, partition))).rowcount:
             raise RefusedError(f"{topic}-{partition} has a newer owner")
@@ -45,7 +47,7 @@ def main() -> None:
     """Process orders until told to end."""
     exporter.serve(int(os.environ.get("METRICS_PORT", "0")))
     with ManagedConsumer() as consumer:
-        dead = DeadLetter(topic="orders.dead", errors=(ValueError, KeyError, TypeError), retries=2)
+        dead = DeadLetter(topic="orders.dead", errors=(ValueError, KeyError, TypeError, RecursionError), retries=2)
         process(consumer, store, threads=8, on_error=dead, metrics=exporter.count)
 
 

@@ -343,3 +343,28 @@ def test_the_cycle_that_sees_a_consumer_end_places_its_partitions_on_the_living(
     assert len(before.owner) == len(after.owner) == 3
     assert len(world.publisher.published) == plans + 1
     assert (after.orphans, gone in after.owner.values()) == (frozenset(), False)
+
+
+def test_a_line_that_cannot_be_written_ends_no_other_groups_cycle() -> None:
+    world = World()
+
+    def fails(**_: object) -> None:
+        "\ud800".encode()
+
+    world.controller.sink = fails
+    world.cycle(40.0)
+    assert len(world.audit.entries) == 1
+
+
+@pytest.mark.parametrize("by", [0.0, -3600.0, 3600.0, -5.0])
+def test_a_clock_that_is_set_changes_no_duration(by: float) -> None:
+    world = World()
+    world.settle(40, 40, 40, cycles=4)
+    world.settle(40, 40, 40, 40, 40, 40, cycles=3)
+    world.clock.wall += by
+    shrunk = None
+    for second in range(25):
+        world.cycle(5, 5, 5, 5, 5, 5)
+        if shrunk is None and len(world.publisher.published[-1].requested) == 1:
+            shrunk = second
+    assert shrunk == 8

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from autoscaler.handover.codec import Decoded, decode, encode, encode_key, key_of, partition_for
 from autoscaler.handover.records import (
     LATENCY_BOUNDS_S,
+    MOST_LEASE_S,
     Epoch,
     Expired,
     Grant,
@@ -33,6 +34,7 @@ from autoscaler.streaming.discovery import topic_id
 
 NAMES = st.text(min_size=1, max_size=12)
 INTS = st.integers(min_value=0, max_value=2**63 - 1)
+LEASES = st.floats(0.001, MOST_LEASE_S)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 INCARNATIONS = st.builds(Incarnation, NAMES, NAMES)
 TPS = st.builds(Tp, st.sampled_from(["tid-a", "tid-b", 'ü/["]']), st.integers(0, 40))
@@ -47,7 +49,7 @@ PLANS = st.builds(
     grants=st.dictionaries(TPS, GRANTS, max_size=12),
     waits=st.dictionaries(TPS, WAITS, max_size=4),
     starts=st.dictionaries(TPS, INTS, max_size=4),
-    leases_s=st.dictionaries(INCARNATIONS, FLOATS, max_size=4),
+    leases_s=st.dictionaries(INCARNATIONS, LEASES, max_size=4),
     requested=st.lists(st.integers(0, 100), max_size=4).map(tuple),
     summary=st.text(),
     at=FLOATS,
@@ -64,7 +66,7 @@ HEARTBEATS = st.builds(
     stamp=FLOATS,
     boot_id=NAMES,
     acked=st.none() | INTS,
-    lease_s=FLOATS,
+    lease_s=LEASES,
     epoch=INTS,
     phase=st.sampled_from(Phase),
     owned=st.dictionaries(TPS, INTS, max_size=6),
@@ -218,3 +220,30 @@ def test_a_first_plan_of_a_large_group_says_once_whom_everything_waits_for() -> 
 @given(st.text(max_size=20), st.integers(8, 200))
 def test_a_group_stays_where_it_is_when_partitions_are_added(group: str, partitions: int) -> None:
     assert partition_for(group, partitions) == partition_for(group, 8) < 8
+
+
+def forged(**fields: object) -> Decoded:
+    """Return what is made of a heartbeat in which somebody has written something else."""
+    beat = Heartbeat(
+        group="g", worker=Incarnation("w", "u"), stamp=1.0, boot_id="b", acked=None, lease_s=3.0, epoch=0, phase=Phase.ACTIVE,
+        owned={},
+    )  # fmt: skip
+    key, value = encode(beat)
+    assert value is not None
+    return decode(key, json.dumps({**json.loads(value), **fields}).encode())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"epoch": 10**4300 - 2}, {"epoch": 2**63}, {"lease": 1e9}, {"lease": 0}, {"instance": "\ud800"}, {"records": -(2**70)}],
+    ids=str,
+)
+def test_what_tables_and_logs_cannot_hold_is_ignored(fields: dict[str, object]) -> None:
+    assert forged(**fields).record is None
+    assert forged().record is not None
+
+
+def test_a_name_that_is_no_text_is_ignored() -> None:
+    key = json.dumps(["heartbeat", "g", "\ud800", "u"]).encode()
+    assert decode(key, b"{}").record is None
+    assert decode(json.dumps(["released", "g", "t", 2**63, "w", "u"]).encode(), b"{}").record is None

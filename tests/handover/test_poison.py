@@ -283,3 +283,17 @@ def test_a_topic_made_anew_is_another_topic() -> None:
 def test_without_a_plan_nobody_has_lost_anything() -> None:
     state = ControllerState(G, CONTROL, LEASE)
     assert (state.lost(), state.parked(), state.unparked(), uncounted(state)) == ({}, {}, frozenset(), frozenset())
+
+
+def test_what_is_parked_stays_so_while_its_topic_is_not_seen_and_is_forgotten_with_it() -> None:
+    log = alive(E)
+    for worker in (A, B, C):
+        lose(log, P0, worker)
+    parked_at = plan_of(log).parked[P0]
+    log.say(next_plan(log.state, replace(intended({}), topics={}, partitions=frozenset())))
+    assert (plan_of(log).parked, plan_of(log).losses[P0].owners) == ({P0: parked_at}, 3)
+    log.beat(D)
+    log.say(next_plan(log.state, intended({P0: D})))
+    assert (plan_of(log).parked, plan_of(log).grants) == ({P0: parked_at}, {})
+    log.say(next_plan(log.state, replace(intended({}), topics={"another-id": next(iter(plan_of(log).topics.values()))})))
+    assert (plan_of(log).parked, plan_of(log).losses) == ({}, {}), "a topic made anew is another one"

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from kafka import KafkaProducer
 
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.records import Incarnation, Phase
@@ -193,6 +194,29 @@ def test_a_dead_letter_says_where_it_came_from_and_why(
         "dead-letter.topic": control.topic, "dead-letter.partition": "0", "dead-letter.offset": "1", "dead-letter.worker": "w-0",
         "dead-letter.error-type": "builtins.ValueError", "dead-letter.error": "cannot be processed", "dead-letter.attempts": "2",
     }  # fmt: skip
+
+
+class NoText(str):
+    """A header's name as any client may write it: brokers do not look at it."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff\xfe"
+
+
+def test_a_record_whose_headers_cannot_be_read_becomes_a_dead_letter_without_them(
+    control: Publisher, workers: Workers, broker: Broker, dead: str
+) -> None:
+    workers.environment["ON_ERROR"] = dead
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    producer.send(control.topic, b"fail", headers=[(NoText("name"), b"value")], partition=0).get(30)
+    producer.close()
+    alone(control, workers, 0, 1)
+    until("it goes on behind it", lambda: control.committed_at(0, 1), workers.said)
+    (letter,) = letters(broker, dead, 1)
+    assert letter.value() == b"fail"
+    assert dict(letter.headers() or ())["dead-letter.headers"] == b"left out: their names are no UTF-8"
 
 
 def test_a_dead_letter_that_cannot_be_written_is_not_skipped(

@@ -425,3 +425,17 @@ def test_a_failed_action_without_a_plan_is_kept_too(start: Start, store: Store) 
     assert [(r["phase"], r["status"], r["error"], r["steps"]) for r in store.rows["actions"]] == [
         ("outcome", "failed", "no such command", [])
     ]
+
+
+@pytest.mark.parametrize("wrong", [{"detail": "a name like \ud800"}, {"epoch": 2**63}])
+def test_a_cycle_that_no_table_can_hold_is_left_out_and_keeps_no_other_waiting(
+    wrong: dict[str, object], start: Start, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    life, cycles = start("only"), timeline()
+    bad = replace(cycles[1], decision=replace(cycles[1].decision, **wrong), handovers=())  # type: ignore[arg-type]
+    for cycle in [cycles[0], bad, *cycles[2:]]:
+        life.record(cycle)
+    life.flusher.flush()
+    assert_once(store, [cycles[0], *cycles[2:]])
+    assert bad.decision.decision_id in caplog.text
+    assert "cannot be written and are left out" in caplog.text

@@ -24,9 +24,10 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
         ({"max_batch_s": "7"}, "max_batch_s: must be a number above 0, not '7'"),
         ({"wait_time_s": float("nan")}, "wait_time_s: must be a number above 0, not nan"),
         ({"commit_interval_s": True}, "commit_interval_s: must be a number above 0, not True"),
-        ({"lease_s": -1}, "lease_s: must be 1 s or more, not -1"),
-        ({"lease_s": 0.9}, "lease_s: must be 1 s or more, not 0.9"),
-        ({"lease_s": float("inf")}, "lease_s: must be 1 s or more, not inf"),
+        ({"lease_s": -1}, "lease_s: must be from 1 to 86400 s, not -1"),
+        ({"name": "caf\udce9"}, "name: must be text in UTF-8, not"),
+        ({"lease_s": 0.9}, "lease_s: must be from 1 to 86400 s, not 0.9"),
+        ({"lease_s": float("inf")}, "lease_s: must be from 1 to 86400 s, not inf"),
     ],
 )
 def test_what_makes_no_sense_is_said(given: dict[str, Any], said: str) -> None:

@@ -16,7 +16,7 @@ Why nothing is written twice and nothing that acted is lost:
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Protocol
@@ -24,13 +24,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from autoscaler.adapters.delta import rows
-from autoscaler.adapters.delta.buffer import Batch, Buffer
+from autoscaler.adapters.delta.buffer import Batch, Buffer, Entry
 from autoscaler.adapters.delta.journal import Journal, left_behind
 from autoscaler.adapters.delta.rows import Cycle
 from autoscaler.errors import AutoscalerError
 
 log = logging.getLogger(__name__)
 
+_UNWRITABLE = (ValueError, OverflowError, TypeError, pa.ArrowException)  # of rows that are made, not of tables that are written
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 _HANDOVERS_SEEN_DAYS = 2  # a new life reports again what it reads in the control log
 _HANDOVERS_SEEN = 200_000
@@ -173,18 +174,39 @@ class Flusher:
         return self._batch
 
     def _write(self, batch: Batch) -> None:
-        cycles = [e.cycle for e in batch.entries]
+        waiting = list(zip(batch.entries, batch.dropped, strict=True))
+        try:
+            tables, fresh = self._tables(waiting)
+        except _UNWRITABLE:
+            tables, fresh = self._tables([x for x in waiting if self._writable(x)])
+        for name, content in tables.items():
+            self._append(name, content, batch.version)
+        self._remember(fresh)
+        self._batch = None
+        self._journal.settle(e.number for e in batch.entries if e.number is not None)
+
+    def _tables(self, waiting: Sequence[tuple[Entry, int]]) -> tuple[dict[str, pa.Table], Iterable[Key]]:
+        cycles = [e.cycle for e, _ in waiting]
         done = [(c.decision.group, h) for c in cycles for h in c.handovers]
         if done and (oldest := min(rows.day(h.at) for _, h in done)) < self._handed_since:
             self._look_up_handovers(oldest)
         fresh = {k: x for x in done if (k := rows.handover_key(*x)) not in self._handed}
-        self._append("decisions", rows.decisions([e.cycle for e in batch.entries if e.due]), batch.version)
-        self._append("actions", rows.actions(cycles), batch.version)
-        self._append("handovers", rows.handovers(fresh.values()), batch.version)
-        self._append("loads", rows.loads(cycles, batch.dropped), batch.version)
-        self._remember(fresh)
-        self._batch = None
-        self._journal.settle(e.number for e in batch.entries if e.number is not None)
+        return {
+            "decisions": rows.decisions([e.cycle for e, _ in waiting if e.due]),
+            "actions": rows.actions(cycles),
+            "handovers": rows.handovers(fresh.values()),
+            "loads": rows.loads(cycles, [dropped for _, dropped in waiting]),
+        }, fresh
+
+    def _writable(self, waiting: tuple[Entry, int]) -> bool:
+        """Say whether a cycle's rows can be made; one that has what no table can hold is left out: all behind it would wait."""
+        try:
+            self._tables([waiting])
+        except _UNWRITABLE as e:
+            decision = waiting[0].cycle.decision
+            log.error("the rows of decision %s cannot be written and are left out: %s", decision.decision_id, e)  # noqa: TRY400
+            return False
+        return True
 
     def _append(self, table: str, content: pa.Table, version: int) -> None:
         if table not in self._done and content.num_rows:

@@ -1,0 +1,24 @@
+"""The example consumer, stopped between its lease check and the sending of its next commit, once there is a file ``armed``."""
+
+import os
+import runpy
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoscaler.worker.intake import Run
+from autoscaler.worker.loop import Loop
+
+commit = Loop._commit_plainly
+
+
+def stopped(self: Loop, wanted: Mapping[Run, int]) -> bool:
+    flag = Path(os.environ["CONSUMER_LOG_DIR"]) / "armed"
+    if flag.exists() and any(offset > 0 for offset in wanted.values()):
+        flag.unlink()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return commit(self, wanted)
+
+
+Loop._commit_plainly = stopped  # type: ignore[method-assign]
+runpy.run_path(str(Path(__file__).resolve().parents[2] / "docs/examples/consumer.py"), run_name="__main__")
