@@ -14,7 +14,7 @@ from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
-from autoscaler.core.native import rules
+from autoscaler.core.native import rules as native
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
@@ -48,7 +48,7 @@ def _choose(cycle: Cycle) -> Step:
     """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
     held = None
     for step in (s for rule in _rules(cycle.policy) if (s := rule(cycle)) is not None):
-        left = guarded(cycle, step)
+        left = step if step.inert else guarded(cycle, step)
         idle = left.target is None and left.requested is None
         if left is not step and idle and step.reason in _LIMITS:
             held = held or left
@@ -56,6 +56,12 @@ def _choose(cycle: Cycle) -> Step:
             return held if held is not None and idle else left
     msg = "the last rule always answers"
     raise AssertionError(msg)
+
+
+def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
+    if policy.assignment == "native":
+        return NATIVE_RULES
+    return RULES if policy.sizing == "rates" else PUBLISHED_RULES
 
 
 def hold(observation: Observation, policy: Policy, now: float, reason: Reason, detail: str) -> Decision:
@@ -128,7 +134,7 @@ def _need_fresh_count(cycle: Cycle) -> Step | None:
     step = _need_fresh(cycle)
     if step is None:
         return None
-    growing = rules.grow(cycle)
+    growing = native.grow(cycle)
     return growing if growing is not None and growing.requested else replace(step, target=None, requested=None, counted=True)
 
 
@@ -217,25 +223,19 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 )
 
 NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
-    rules.refuse_managed,
+    native.refuse_managed,
     _need_partitions,
-    rules.settle,
+    native.settle,
     _need_members,
-    rules.start_first,
-    rules.refuse_unpredictable,
+    native.start_first,
+    native.refuse_unpredictable,
     _need_rates,
-    rules.keep_bounds,
+    native.keep_bounds,
     _need_fresh_count,
-    rules.grow,
-    rules.shrink,
+    native.grow,
+    native.shrink,
     _rest_counted,
 )
-
-
-def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
-    if policy.assignment == "native":
-        return NATIVE_RULES
-    return RULES if policy.sizing == "rates" else PUBLISHED_RULES
 
 
 # Who sizes by a published policy leaves these to it.
@@ -378,9 +378,10 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != (cycle.present.requested or frozenset())
     moves = bool(moved(cycle.present.owner, decision.target))
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
+    by = len(decision.requested) - len(_requested(cycle))
     if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
-        return replace(history, waiting_since=cycle.now, last_scale_at=cycle.now, intent=None)
+        scaled = replace(history, intent=Intent(epoch=0, scales=True, moves=False, by=by)).confirmed(1, cycle.now)
+        return replace(scaled, waiting_since=cycle.now)  # there is no plan to wait for: the number is set at once
     if not acting or not (scales or moves):
         return replace(history, waiting_since=since, intent=None)
-    by = len(decision.requested) - len(cycle.present.requested or ())
     return replace(history, waiting_since=since, intent=Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=by))

@@ -149,7 +149,7 @@ def test_where_no_number_is_enough_the_best_is_taken_and_said_what_would_be() ->
     decision = world.tick(loads)
     assert (decision.reason, decision.limited_by, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.AT_MAXIMUM, 1)
     assert "more consumers would not relieve it with assignor range" in decision.detail
-    assert "6 with assignor range (raise max_consumers)" in decision.detail
+    assert "6 with assignor range (more than max_consumers allows)" in decision.detail
     assert "2 with assignor roundrobin" in decision.detail
     assert "2 placed by load (assignment managed)" in decision.detail
 
@@ -160,7 +160,7 @@ def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
     world.reader.groups["g"] = world.described("PREPARING_REBALANCING")
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
     assert (decision.reason, decision.actions, decision.consumers) == (Reason.NOT_READY, (), 2)
-    assert "2 consumers are asked for, 2 run, and the group has 2 members (PREPARING_REBALANCING)" in decision.detail
+    assert "2 consumers asked for, 2 running, 2 members in the group (PREPARING_REBALANCING)" in decision.detail
 
 
 def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() -> None:
@@ -169,7 +169,7 @@ def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() ->
     assert world.tick(even(world, 900)).reason is Reason.NOT_READY
     last = world.run(even(world, 900), 12)
     assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
-    assert "2 consumers are asked for, 2 run, and the group has 0 members" in last.detail
+    assert "2 consumers asked for, 2 running, 0 members in the group" in last.detail
     assert len(world.pool.observe().running) == 2
     world.joins = True
     assert world.tick(even(world, 100)).reason is Reason.WITHIN_TARGET, "and over as soon as they match"
@@ -289,3 +289,31 @@ def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing(
     assert "2 hold nothing now" in world.tick(even(world, 150)).detail
     world.run(even(world, 150), 60)
     assert len(world.consumers) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit", "consumers"),
+    [
+        ({"paused": "all"}, Reason.PAUSED, 2),
+        ({"paused": "growing"}, Reason.PAUSED, 2),
+        ({"pinned": 2}, Reason.PINNED, 2),
+        ({"max_consumers": 3}, Reason.AT_MAXIMUM, 3),
+        ({"grow_step": 1}, Reason.STEP_LIMIT, 3),
+    ],
+)
+def test_what_the_operator_holds_is_held_in_a_native_group_too(
+    changes: Mapping[str, object], limit: Reason, consumers: int
+) -> None:
+    world = World(changes={"min_consumers": 2})
+    world.run(even(world, 100), 5)
+    world.changes = {"min_consumers": 2, **changes}
+    world.controller = world.new_controller()
+    first = world.tick(even(world, 400))
+    assert (first.reason, first.limited_by, first.consumers) == (Reason.RATE_ABOVE_CAPACITY, limit, consumers)
+
+
+def test_a_pause_of_shrinking_keeps_what_runs() -> None:
+    world = World(changes={"paused": "shrinking"})
+    world.run(even(world, 300), 6)
+    last = world.run(even(world, 100), 60)
+    assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.PAUSED, 4)

@@ -6,6 +6,7 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from autoscaler.core.native.assignors import in_coordinator
 from autoscaler.core.native.values import Assigned, Assignor, Consumer, NativeGroup
 from autoscaler.embedded import jars
 from autoscaler.model import TopicPartition
@@ -95,7 +96,8 @@ class KafkaAssignors:
         ids = {t: self._org.common.Uuid.fromString(i) for t, i in group.topic_ids.items()}
         names = {i: t for t, i in group.topic_ids.items()}
         members, inverted = self._java.util.HashMap(), self._java.util.HashMap()
-        for c in group.consumers:
+        by_id = {c.member_id: c for c in group.consumers}
+        for c in (by_id[m] for m in in_coordinator(group.consumers)):
             held = self._java.util.HashMap()
             for p in sorted(c.owned):
                 if not held.containsKey(ids[p.topic]):

@@ -6,7 +6,7 @@ and round robin are followed too; the sticky ones and uniform then take another 
 
 from collections.abc import Sequence
 
-from autoscaler.core.native.java_order import hashed, string_hash, topic_id_hash
+from autoscaler.core.native.java_order import hashed, spread_hash, string_hash, topic_id_hash
 from autoscaler.core.native.sticky import cooperative_sticky, sticky
 from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup, listed
 from autoscaler.model import TopicPartition
@@ -71,7 +71,7 @@ def _uniform(group: NativeGroup, topics: frozenset[str]) -> Assigned:
     least, with_one_more = divmod(len(everything), len(group.consumers))
     held: dict[str, list[TopicPartition]] = {}
     room: dict[str, int] = {}
-    for i, member in enumerate(hashed(owned, string_hash)):
+    for i, member in enumerate(hashed(in_coordinator(group.consumers), string_hash)):
         one_more = with_one_more > 0
         mine = [p for t in by_topic for p in hashed(sorted(x for x in owned[member] if x.topic == t), lambda x: x.partition)]
         held[member] = mine[: least + one_more]
@@ -84,6 +84,11 @@ def _uniform(group: NativeGroup, topics: frozenset[str]) -> Assigned:
     for member, places in room.items():
         held[member] += [p for _, p in zip(range(places), rest, strict=False)]
     return {m: tuple(sorted(ps)) for m, ps in held.items()}
+
+
+def in_coordinator(consumers: Sequence[Consumer]) -> list[str]:
+    """Return members in the order in which the coordinator hands them to an assignor: as in its table, who joins last."""
+    return [c.member_id for c in sorted(consumers, key=lambda c: (not c.owned, spread_hash(c.member_id)))]
 
 
 def _topics_in_order(group: NativeGroup, topics: frozenset[str]) -> Sequence[str]:

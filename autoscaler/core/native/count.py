@@ -9,7 +9,7 @@ from autoscaler.core.native.values import Assignor, NativeGroup
 from autoscaler.packing import fewest_by_size
 
 _ROUNDING = 1e-9
-_STEPS = 12
+_STEPS = 6  # numbers that are looked at where none is enough: a cycle has a second for all of it
 _FAR = 256  # consumers that another assignor may need at most to be named as a remedy
 
 

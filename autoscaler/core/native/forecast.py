@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, permutations
 
 from autoscaler.core.native.assignors import assign, following
 from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup
@@ -16,6 +16,8 @@ from autoscaler.model import TopicPartition
 
 _WORK = 20_000  # partitions gone through for one number of consumers: a cycle has a second for all of them
 _MOST, _LEAST = 12, 2  # memberships that are simulated for one number of consumers
+_TURNS = 6  # orders in which members go one after the other that are followed: all those of three
+_APART = 8  # so many that come or go may do so one after the other; more are taken to do it at once
 _BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # nobody's holdings count, only places in the order
 _SURE = 0.02  # of the load: a narrower span counts as one number
 
@@ -88,15 +90,25 @@ def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]
     for members in islice(_memberships(group, consumers), cases):
         for client in _clients(group):
             yield assign(following(group, members), client)
-            if sticks and abs(consumers - len(group.consumers)) > 1:
-                yield _one_by_one(group, members, client)
+            if sticks and 1 < abs(consumers - len(group.consumers)) <= _APART:
+                yield from (
+                    _one_by_one(group, members, client, changes) for changes in islice(_turns(group, members), min(_TURNS, cases))
+                )
 
 
-def _one_by_one(group: NativeGroup, members: Sequence[Consumer], client: Client) -> Assigned | None:
-    """Return what they get when every one that comes or goes makes a rebalance of its own."""
+def _turns(group: NativeGroup, members: Sequence[Consumer]) -> Iterator[Sequence[str]]:
+    """Yield orders in which members may come or go one after the other; those that come have other ids in every case anyway."""
+    now, then = ({c.member_id for c in x} for x in (group.consumers, members))
+    if gone := sorted(now - then):
+        yield from permutations(gone)
+    else:
+        yield sorted(then - now)
+
+
+def _one_by_one(group: NativeGroup, members: Sequence[Consumer], client: Client, changes: Sequence[str]) -> Assigned | None:
+    """Return what they get when every one that comes or goes makes a rebalance of its own, in this order."""
     now = {c.member_id: c for c in group.consumers}
     then = {c.member_id: c for c in members}
-    changes = sorted(set(now) ^ set(then))
     held: Assigned | None = None
     for member in changes:
         if member in now:

@@ -1,7 +1,7 @@
 """In which order Java's hash maps go through their keys: some assignors give spare partitions to who comes first.
 
-Only what assignors use: strings, small integers and topic ids as keys. Keys that share a bucket come in the order given, for
-Kafka that in which they were put in, which is not known here; in a table at most three quarters full that is a minority.
+Only what assignors use: strings, small integers and topic ids as keys. Keys that share a bucket come in the order given: that
+in which they were put in.
 """
 
 import base64
@@ -13,6 +13,8 @@ K = TypeVar("K")
 _LEAST = 16  # buckets of an empty HashMap
 _FULL = 0.75
 _BITS = 0xFFFFFFFF
+_BITS_64 = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = -7046029254386353131
 _ID_BYTES = 16
 
 
@@ -31,6 +33,12 @@ def topic_id_hash(text: str) -> int:
     data = bytes.fromhex(plain) if len(plain) == 2 * _ID_BYTES else base64.urlsafe_b64decode(text + "==")
     both = int.from_bytes(data[:8], "big") ^ int.from_bytes(data[8:_ID_BYTES], "big")
     return ((both >> 32) ^ both) & _BITS
+
+
+def spread_hash(text: str) -> int:
+    """Return what the coordinator's own table of members is ordered by: the hash code times 2^64 over the golden ratio."""
+    code = string_hash(text)
+    return (code - (code >> 31 << 32)) * _GOLDEN & _BITS_64
 
 
 def hashed(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:

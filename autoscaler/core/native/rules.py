@@ -1,11 +1,13 @@
 """Rules for a group that keeps Kafka's own membership: only the number of its consumers is set, and only when it is settled."""
 
 from autoscaler.core.cycle import Cycle, Step, many, rate_text
-from autoscaler.core.guards import least_consumers, most_consumers
+from autoscaler.core.guards import first_objection, least_consumers, most_consumers
 from autoscaler.core.native.count import Count, Remedy, choose
 from autoscaler.core.native.forecast import Forecast, fits, forecast
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.native.values import NativeGroup
+from autoscaler.core.objections import Change
+from autoscaler.core.orders import Steps
 from autoscaler.model import Reason
 
 
@@ -35,8 +37,8 @@ def settle(cycle: Cycle) -> Step | None:
         return None
     waited = 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
     said = (
-        f"{many(len(started.requested), 'consumer')} are asked for, {len(started.running)} run, and the group has "
-        f"{many(there, 'member')} ({members.state}) for {waited:.0f} s"
+        f"{many(len(started.requested), 'consumer')} asked for, {len(started.running)} running, "
+        f"{many(there, 'member')} in the group ({members.state}) for {waited:.0f} s"
     )
     limit_s = cycle.policy.worker_start_timeout_s
     if waited <= limit_s:
@@ -66,7 +68,7 @@ def start_first(cycle: Cycle) -> Step | None:
     count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, most_consumers(cycle, hard_only=True).count))
     detail = (
         f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
-        f"at least {count} are needed, how many more depends on their assignor"
+        f"it takes {count} at least, how many more depends on their assignor"
     )
     return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=frozenset(range(count)), counted=True)
 
@@ -79,7 +81,7 @@ def refuse_unpredictable(cycle: Cycle) -> Step | None:
 
 
 def keep_bounds(cycle: Cycle) -> Step | None:
-    """Come down to ``max_consumers``, or up to ``min_consumers``, as after the settings were changed."""
+    """Come down to the most that may be, or up to the least, as after the settings were changed or a window has begun."""
     now, orders = _now(cycle), cycle.orders
     if now > orders.most:
         return _ask(cycle, orders.most, orders.at_most, f"{now} consume and {orders.most_setting} is {orders.most}")
@@ -127,7 +129,11 @@ def shrink(cycle: Cycle) -> Step | None:
     if any(c.instance is not None for c in group.consumers):
         said = f"{detail}; members are static: what one that ends has held stands still until its session is over"
         return Step(reason=Reason.UNDERUSED, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
-    least = max(cycle.history.peak() if cycle.history.peak() < now else 0, outlook.calm, least_consumers(cycle).count)
+    least = max(cycle.history.peak(), least_consumers(cycle).count, outlook.calm)
+    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
+    if objection is not None:
+        guard, said = objection
+        return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}", counted=True)
     for count in range(least, now):  # an assignor may serve a number worse than a smaller one
         if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, policy.calm_bytes_per_s):
             return _ask(cycle, count, Reason.UNDERUSED, detail)
@@ -178,4 +184,6 @@ def _way(remedy: Remedy, cycle: Cycle) -> str:
     if remedy.assignor is None:
         return f"{remedy.consumers} placed by load (assignment managed)"
     same = group is not None and remedy.assignor is group.assignor
-    return f"{remedy.consumers} with assignor {remedy.assignor}" + (" (raise max_consumers)" if same else "")
+    return f"{remedy.consumers} with assignor {remedy.assignor}" + (
+        f" (more than {most_consumers(cycle).guard.name} allows)" if same else ""
+    )
