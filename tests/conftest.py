@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from autoscaler.embedded import jars
 from autoscaler.embedded.broker import Broker, Cluster
@@ -22,6 +23,10 @@ OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips le
 
 MakeTopic = Callable[..., str]
 Report = pytest.TestReport | pytest.CollectReport
+
+# How long an example takes says something of the machine, nothing of the code.
+settings.register_profile("anywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("anywhere")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
