@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_log import LogReader
 from autoscaler.adapters.kafka_topics import describe, ensure_control_topics, probe
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import FencedError, SettingsError, TransientError
@@ -74,6 +75,28 @@ def test_a_second_controller_fences_the_first_which_changes_nothing_any_more(wor
         state = second.observe()
         assert (state.epoch, second.last_summary()) == (1, "first")
         assert second.publish(to(world, 0, "second")) == 2
+    finally:
+        second.close()
+
+
+def test_a_predecessor_is_fenced_before_its_log_is_read(world: KafkaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it could publish a plan between the two, which the new controller would not know of."""
+    world.start(0)
+    world.publisher.publish(to(world, 0, "first"))
+    predecessor, read, tried = world.publisher, KafkaControl._read_to_end, list[str]()
+
+    def late(self: KafkaControl, log: LogReader) -> None:
+        if not tried:
+            tried.append("a plan")
+            with pytest.raises(FencedError):
+                predecessor.publish(to(world, 0, "late"))
+        read(self, log)
+
+    monkeypatch.setattr(KafkaControl, "_read_to_end", late)
+    second = world.control()
+    try:
+        assert tried
+        assert (second.observe().epoch, second.last_summary()) == (1, "first")
     finally:
         second.close()
 

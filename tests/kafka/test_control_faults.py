@@ -98,12 +98,13 @@ def test_a_control_topic_made_anew_begins_with_a_plan_that_waits_for_everybody(w
     old = world.publisher._state.control_id
     lose(own_broker, CONTROL_TOPIC)
     assert eventually_publish_anew(world, old) > before.epoch, "tokens go on"
+    world.publisher.observe()
     plan = world.publisher._state.plan
     assert plan is not None
     (other,) = (w.uuid for w in before.workers if w.slot == 1)
     waits = {tp.partition: {w.worker.uuid for w in ws} for tp, ws in plan.waits.items()}
     assert waits == {n: {other} for n in range(4)}, "everybody but the planned owner itself, although nobody else held anything"
-    state = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    state = world.publisher.observe()
     assert {w.uuid for w in state.workers} == {w.uuid for w in before.workers}
     assert set(state.owner.values()) == {0}
 

@@ -60,6 +60,21 @@ def test_a_topic_that_takes_no_commit_keeps_others_neither_from_beginning_nor_fr
     assert control.committed_at(1, 3)
 
 
+def test_a_first_owner_begins_only_after_its_start_is_committed(
+    control: Publisher, run: Callable[..., Running], topic: str, produce: Callable[..., None]
+) -> None:
+    """Else the next owner could begin elsewhere, by another start."""
+    produce(topic, {0: 10})
+    running = run(topic)
+    me, tp = control.incarnation("w-0"), Tp(control.topic_id, 0)
+    running.commits.refuse = True
+    control.publish(plan(control, 1, {control.topic_id: topic}, {tp: me}))
+    until("it has tried to commit again and again", lambda: running.commits.tries >= 3)
+    early, running.commits.refuse = list(running.got), False
+    until("it begins", lambda: len(running.got) == 10)
+    assert early == []
+
+
 def test_nothing_is_released_before_what_was_processed_is_committed(
     control: Publisher, run: Callable[..., Running], topic: str, produce: Callable[..., None]
 ) -> None:
