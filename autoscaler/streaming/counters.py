@@ -27,7 +27,8 @@ class Rules:
         min_span_s: No rate over less than this.
         forget_s: A partition that is neither read nor reported as failed for so long is deleted.
         plausible: An interval of at least ``plausible_records`` whose bytes per record differ from the mean by more than this
-            factor is counted as records times the mean (a compaction or deletion may hide in it) …
+            factor is counted as records times the mean (a compaction or deletion may hide in it); fewer teach no size that
+            differs so much, because ends and sizes are read one after the other …
         rejections: … but only so often in a row; then the new size is believed.
         slots: The window keeps about this many samples to subtract from, however short the trigger.
     """
@@ -220,8 +221,11 @@ def _rate(rows: Array, at: Array, base: Array | None, rules: Rules) -> None:
     source = np.where((now["size"] < 0) & (new_bytes <= 0), np.where(np.isnan(now["mean"]), _DEFAULT, _MEAN), source)
     now["source"] = np.where(enough, source, now["source"])
     growth, grown = now["growth"] - then["growth"], now["grown"] - then["grown"]
-    learnt = (grown > 0) & (growth > 0)
-    now["mean"] = np.where(learnt, growth / np.maximum(grown, 1), now["mean"])
+    size = growth / np.maximum(grown, 1)
+    with np.errstate(invalid="ignore"):
+        like = np.isnan(now["mean"]) | ((size <= now["mean"] * rules.plausible) & (size * rules.plausible >= now["mean"]))
+    learnt = (grown > 0) & (growth > 0) & (like | (grown >= rules.plausible_records))
+    now["mean"] = np.where(learnt, size, now["mean"])
     rows[at] = now
 
 

@@ -147,6 +147,29 @@ def test_a_poisoned_mean_is_learnt_anew() -> None:
     assert b.row["bytes_per_s"] == pytest.approx(50_000, rel=0.01)
 
 
+def test_a_size_that_is_read_a_moment_after_few_records_teaches_no_record_size() -> None:
+    """As after an outage: four records have come when the ends are read, and a batch of 250 more when the sizes are."""
+    b = Bucket().steady(20, per_s=100, size=1000)
+    end, size = int(b.row["end"]), int(b.row["size"])
+    for i in range(30):
+        b.read(facts(20 + i, failed=True))
+    b.read(facts(50, end=end, size=size))
+    b.read(facts(51, end=end + 4, size=size + 254_000))
+    assert b.row["mean"] == pytest.approx(1000), "it is a matter of when, not of how large"
+    for i in range(6):
+        n = 254 + 100 * i
+        b.read(facts(52 + i, end=end + n, size=size + n * 1000))
+        assert b.row["bytes_per_s"] <= 300_000, i
+    b.steady(12, begin=58, per_s=100, size=1000)
+    assert b.row["bytes_per_s"] == pytest.approx(100_000, rel=0.01)
+
+
+def test_few_records_teach_a_size_that_is_like_the_one_that_is_known() -> None:
+    b = Bucket().steady(20, per_s=1, size=1000)
+    b.steady(20, begin=20, per_s=1, size=1500)
+    assert b.row["mean"] == pytest.approx(1500, rel=0.01)
+
+
 def test_a_single_implausible_interval_is_counted_by_the_mean() -> None:
     b = Bucket().steady(20, per_s=100, size=500)
     size, before = int(b.row["size"]), float(b.row["bytes"])
