@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
@@ -88,6 +90,16 @@ class Shop:
         file = self.directory / "state" / "logs" / "cycles.jsonl"
         lines = file.read_text().split("\n")[:-1] if file.exists() else []
         return [c for c in map(json.loads, lines) if c["t"] >= since]
+
+    def recorded(self) -> float:
+        """Return the time of the latest cycle that has its row; 0 before the first."""
+        try:
+            times = (
+                DeltaTable(str(self.directory / "state" / "tables" / "loads")).to_pyarrow_table(columns=["at"])["at"].to_pylist()
+            )
+        except TableNotFoundError:
+            return 0.0
+        return max((at.timestamp() for at in times), default=0.0)
 
     def wait(self, what: str, condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
         limit = time.monotonic() + timeout_s
