@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import psutil
 MARK = "AUTOSCALER_DEMO_RUN"
 
 _GRACE_S = 5.0
+_AGAIN_S = 0.3
 _ROUNDS = 5  # a process that is just being started is found by the next look
 
 
@@ -36,7 +38,7 @@ def sweep(run: Path, *, grace_s: float = _GRACE_S) -> int:
     """End the run's processes, by force after ``grace_s`` seconds, and return how many there were."""
     ended: set[int] = set()
     for attempt in range(_ROUNDS):
-        found = list(marked(run))
+        found = list(marked(run)) or _late(run)
         if not found:
             break
         ended |= {p.pid for p in found}
@@ -45,6 +47,12 @@ def sweep(run: Path, *, grace_s: float = _GRACE_S) -> int:
                 process.terminate() if attempt == 0 and grace_s > 0 else process.kill()
         psutil.wait_procs(found, timeout=grace_s if attempt == 0 else _GRACE_S)
     return len(ended)
+
+
+def _late(run: Path) -> list[psutil.Process]:
+    """Look once more: while a process becomes another program it shows no environment."""
+    time.sleep(_AGAIN_S)
+    return list(marked(run))
 
 
 def watch(run: Path) -> "subprocess.Popen[bytes]":

@@ -45,12 +45,12 @@ class Kind:
         return f"{self.assignor} ({self.library}, {self.protocol})"
 
 
+# Not kafka-python's cooperative-sticky: now and then its members do not ask for the second round, and hold too little for good.
 KINDS = (
     Kind(library="librdkafka", protocol="classic", assignor="range"),
     Kind(library="librdkafka", protocol="classic", assignor="roundrobin"),
     Kind(library="kafka-python", protocol="classic", assignor="sticky"),
     Kind(library="librdkafka", protocol="classic", assignor="cooperative-sticky"),
-    Kind(library="kafka-python", protocol="classic", assignor="cooperative-sticky"),
     Kind(library="librdkafka", protocol="consumer", assignor="uniform"),
     Kind(library="librdkafka", protocol="consumer", assignor="range"),
 )

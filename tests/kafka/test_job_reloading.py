@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -31,7 +32,13 @@ def edit(shop: Shop, **changes: object) -> float:
 
 
 def drivers(supervisor_pid: int) -> set[int]:
-    return {c.pid for c in psutil.Process(supervisor_pid).children(recursive=True) if "autoscale.py" in " ".join(c.cmdline())}
+    """Return the job's Python processes; others of its children come and go while they are looked at."""
+    found = set()
+    for child in psutil.Process(supervisor_pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if child.name().startswith("python") and "jobs/autoscale.py" in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 @pytest.mark.spark
