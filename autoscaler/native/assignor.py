@@ -8,6 +8,7 @@ log says so. When the controller changes it, the leader asks the group to rebala
 
 import json
 import logging
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from autoscaler.native.placement import Placement, Seat, Tp, seated, withheld
 from autoscaler.native.placements import Placements
 
 _log = logging.getLogger(__name__)
+_SECOND_ROUND_S = 5.0  # after the first, if what was withheld has not been asked for by then
 
 
 class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the library has no types
@@ -40,6 +42,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         self._generation = -1
         self._followed: Placement | None = None  # the placement that this member, as leader, assigned by
         self._leads = False
+        self._round = 0
         self._consumer: Any = None
         placements.on_change(self._changed)
 
@@ -76,7 +79,11 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
             why = "there is none that counts" if placement is None else "it names nobody who is here"
             _log.warning("group %s: assigned without the controller's placement, %s: sticky", self._placements.group, why)
             held = _sticky(cluster, members, seats)
-        return {m: ConsumerProtocolAssignment(self.version, _pairs(tps), b"") for m, tps in self._now(held, seats).items()}
+        now = self._now(held, seats)
+        self._round += 1
+        if now != held:
+            self._ask_again(self._round)
+        return {m: ConsumerProtocolAssignment(self.version, _pairs(tps), b"") for m, tps in now.items()}
 
     def on_assignment(self, assignment: ConsumerProtocolAssignment, generation: int) -> None:
         """Remember what this member holds."""
@@ -87,6 +94,17 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         """Return what of the wanted is assigned in this round: all of it, because nobody holds anything any more."""
         del seats
         return wanted
+
+    def _ask_again(self, this_round: int) -> None:
+        """Ask for the second round if nobody else does: members that gave something up now and then forget to."""
+
+        def ask() -> None:
+            if self._leads and self._round == this_round and self._consumer is not None:
+                self._consumer._coordinator.request_rejoin()  # noqa: SLF001  as below
+
+        timer = threading.Timer(_SECOND_ROUND_S, ask)
+        timer.daemon = True
+        timer.start()
 
     def _changed(self, placement: Placement) -> None:
         """Ask for a rebalance, as the leader, when a placement says something else than what was assigned."""
