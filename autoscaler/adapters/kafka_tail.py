@@ -20,6 +20,7 @@ from autoscaler.model import TopicPartition as Partition
 _AT_ONCE = 200  # partitions asked for together
 _ROUND_S = 10.0  # within which they answer, or are asked for again
 _EVERY_S = 1.0
+_SELDOM_S = 300.0
 
 
 class KafkaTails:
@@ -35,6 +36,7 @@ class KafkaTails:
         self._isolation = "read_committed" if read_committed else "read_uncommitted"
         self._asked: dict[Partition, Span] = {}
         self._found: dict[Partition, tuple[Span, bool]] = {}
+        self._silent: dict[Partition, tuple[int, float]] = {}  # rounds without an answer, and when (monotonic) to ask again
         self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -44,6 +46,7 @@ class KafkaTails:
             self._asked = dict(spans)
             self._found = {p: x for p, x in self._found.items() if spans.get(p) == x[0]}
             open_ = spans.keys() - self._found.keys()
+            self._silent = {p: x for p, x in self._silent.items() if p in open_}
         if open_:
             self._news.set()
             if self._thread is None:
@@ -66,16 +69,31 @@ class KafkaTails:
         while not self._stop.is_set():
             self._news.wait()
             self._news.clear()
-            with self._lock:
-                open_ = {p: s for p, s in self._asked.items() if p not in self._found}
-            if not open_ or self._stop.is_set():
-                continue
-            try:
-                self._look(dict(sorted(open_.items())[:_AT_ONCE]))
-            except KafkaException as e:
-                client_log.info("the ends of %d partitions could not be looked at: %s", len(open_), e.args[0])
+            due = self._due()
+            if due and not self._stop.is_set():
+                try:
+                    self._look(due)
+                except KafkaException as e:
+                    client_log.info("the ends of %d partitions could not be looked at: %s", len(due), e.args[0])
+                self._put_off(due)
             self._stop.wait(_EVERY_S)
-            self._news.set()  # those that did not answer, or are more than were asked for together
+            with self._lock:
+                if self._asked.keys() - self._found.keys():
+                    self._news.set()  # those that did not answer, or are more than were asked for together
+
+    def _due(self) -> dict[Partition, Span]:
+        now = time.monotonic()
+        with self._lock:
+            open_ = [p for p in self._asked if p not in self._found and self._silent.get(p, (0, 0.0))[1] <= now]
+            return {p: self._asked[p] for p in sorted(open_)[:_AT_ONCE]}
+
+    def _put_off(self, asked: Mapping[Partition, Span]) -> None:
+        """Ask those that have not answered ever more seldom: their broker is away, or this user may not read them."""
+        now = time.monotonic()
+        with self._lock:
+            for p in asked.keys() - self._found.keys():
+                rounds = self._silent.get(p, (0, 0.0))[0] + 1
+                self._silent[p] = rounds, now + min(_SELDOM_S, 2.0**rounds)
 
     def _look(self, spans: Mapping[Partition, Span]) -> None:
         consumer = client(Consumer, self._connection, {

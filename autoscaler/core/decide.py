@@ -48,7 +48,7 @@ def _choose(cycle: Cycle) -> Step:
     """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
     held = None
     for step in (s for rule in _rules(cycle.policy) if (s := rule(cycle)) is not None):
-        left = step if step.inert else guarded(cycle, step)
+        left = guarded(cycle, step)
         idle = left.target is None and left.requested is None
         if left is not step and idle and step.reason in _LIMITS:
             held = held or left
