@@ -68,6 +68,7 @@ class Round:
 def measure(
     *,
     partitions: int,
+    busy: int,
     workers: int,
     moved: tuple[int, ...],
     rounds: int,
@@ -84,7 +85,7 @@ def measure(
         capacity = total_bytes_per_s / workers / UTILISATION
         pool, control = managed_group(broker.bootstrap, topic, directory, capacity, lease_s=10)
         rate = total_bytes_per_s / record_bytes
-        command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(partitions), str(rate), str(record_bytes)]
+        command = [sys.executable, "-c", PRODUCER, broker.bootstrap, topic, str(busy), str(rate), str(record_bytes)]
         producer: subprocess.Popen[bytes] | None = None
         try:
             owner = _spread(control, pool, topic, partitions, workers)
@@ -94,7 +95,7 @@ def measure(
                 for _ in range(rounds):
                     await_calm(directory / "processed", workers, calm_s)
                     time.sleep(chance.uniform(0.8, 1.2))  # at no fixed distance from heartbeats and commits
-                    _move(owner, count, workers, chance)
+                    _move(owner, busy, count, workers, chance)
                     at = time.time()
                     epoch = control.publish(intent(owner, range(workers)))
                     done.append(Round(count, epoch, at, time.time() - at))
@@ -115,11 +116,12 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
 
 
-def _move(owner: dict[TopicPartition, int], count: int, workers: int, chance: random.Random) -> None:
-    """Move that many partitions along circles of workers, so that everybody's share stays what it is, give or take one."""
-    free: dict[int, list[TopicPartition]] = {w: [] for w in range(workers)}
-    for p in chance.sample(sorted(owner), len(owner)):
-        free[owner[p]].append(p)
+def _move(owner: dict[TopicPartition, int], busy: int, count: int, workers: int, chance: random.Random) -> None:
+    """Move that many partitions along circles of workers, so that everybody's share stays what it is, give or take one.
+
+    Those that have a load, the first ``busy``, in the same proportion as the others.
+    """
+    free = {w: _mixed([p for p, o in owner.items() if o == w], busy, chance) for w in range(workers)}
     while count > 0:
         circle = chance.sample([w for w in free if free[w]], min(count, sum(map(bool, free.values()))))
         if len(circle) == 1:
@@ -132,6 +134,15 @@ def _move(owner: dict[TopicPartition, int], count: int, workers: int, chance: ra
         for giver, taker in zip(circle, [*circle[1:], circle[0]], strict=True):
             owner[free[giver].pop()] = taker
         count -= len(circle)
+
+
+def _mixed(partitions: list[TopicPartition], busy: int, chance: random.Random) -> list[TopicPartition]:
+    """Return them in random order, those that have a load evenly among the others and one of them last."""
+    ranked = []
+    for loaded in (True, False):
+        kind = sorted(p for p in partitions if (p.partition < busy) is loaded)
+        ranked += [((n + 1) / len(kind), loaded, p) for n, p in enumerate(chance.sample(kind, len(kind)))]
+    return [p for *_, p in sorted(ranked)]
 
 
 def await_calm(directory: Path, workers: int, calm_s: float) -> None:
@@ -224,7 +235,7 @@ def _rows(done: list[Round], directory: Path, records_per_s: float) -> list[tupl
             if previous.worker != record.worker and record.epoch in of_epoch:
                 this = of_epoch[record.epoch]
                 pauses[this.moved].append(max(0.0, wait))
-                moves[this.moved].append(Move(partition, record.epoch, this.published, record.appended, record.done))
+                moves[this.moved].append(Move(partition, record.epoch, record.appended, record.done))
             elif previous.worker == record.worker and record.done >= done[0].published - 1:
                 near = any(r.published <= record.done <= r.published + 0.5 for r in done)
                 (disturbed if near else calm).append(max(0.0, wait))
@@ -235,7 +246,7 @@ def _rows(done: list[Round], directory: Path, records_per_s: float) -> list[tupl
         )
         between = [s for r in done if r.moved == count for s in log.pauses(r.epoch)]
         rows.append((f"... nobody had it, beyond the rest of the batch (n {len(between)})", milliseconds(between)))
-        rows += stage_rows(log, moves[count], f"{count} moved")
+        rows += stage_rows(log, {r.epoch: r.published for r in done if r.moved == count}, moves[count], f"{count} moved")
     rows.append(("wait of an unmoved partition's record within .5 s of a plan", milliseconds(disturbed)))
     rows.append(("... and away from any plan", milliseconds(calm)))
     rows.append(("utilisation of the consumers, least and most", _utilisation(by, done, records_per_s)))
@@ -260,6 +271,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # end the consumers too
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=32)
+    parser.add_argument("--busy", type=int, help="so many of them have a load; default all")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--moved", type=int, nargs="*", help="partitions moved at once; default 1, 10 and all")
     parser.add_argument("--rounds", type=int, default=15)
@@ -270,6 +282,7 @@ def main() -> None:
     moved = tuple(args.moved or (n for n in (1, 10, args.partitions) if n <= args.partitions))
     found = measure(
         partitions=args.partitions,
+        busy=args.busy or args.partitions,
         workers=args.workers,
         moved=moved,
         rounds=args.rounds,

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +38,6 @@ class Move:
 
     partition: int
     epoch: int
-    published: float
     appended: float
     done: float
 
@@ -72,32 +71,40 @@ class Log:
         begun = {p: at for (stage, number, p), at in self._at.items() if (stage, number) == ("fetching", epoch)}
         return [begun[p] - ended[p] for p in begun.keys() & ended.keys()]
 
-    def of(self, move: Move) -> list[float] | None:
-        """Return the durations of ``STAGES``; ``None`` if a line is missing (a plan was overtaken by the next)."""
-        said = [self._at.get((stage, move.epoch, move.partition)) for stage in (*BY_OLD_OWNER, *BY_NEW_OWNER)]
-        if None in said:
-            return None
-        times = [move.published, *(t for t in said if t is not None)]
+    def of(self, epoch: int, published: float) -> dict[int, list[float]]:
+        """Return, for each partition that changed hands under a plan, how long it took until it was being fetched, by stage.
+
+        One of which a line is missing is left out: its plan was overtaken by the next.
+        """
+        said = {p: [published] for (stage, number, p) in self._at if (stage, number) == (BY_OLD_OWNER[0], epoch)}
+        for stage in (*BY_OLD_OWNER, *BY_NEW_OWNER):
+            for partition, times in said.items():
+                if (at := self._at.get((stage, epoch, partition))) is not None:
+                    times.append(at)
+        whole = 1 + len(BY_OLD_OWNER) + len(BY_NEW_OWNER)
+        return {p: [b - a for a, b in pairwise(times)] for p, times in said.items() if len(times) == whole}
+
+    def arrival(self, move: Move) -> tuple[float, float] | None:
+        """Return how long the first record took to come once it could, and to be done then; ``None`` if a line is missing."""
+        began = self._at.get((BY_NEW_OWNER[-1], move.epoch, move.partition))
         arrivals = self._arrived[move.partition]
-        index = bisect_left(arrivals, times[-1])
-        if index == len(arrivals):
+        if began is None or (index := bisect_left(arrivals, began)) == len(arrivals):
             return None
-        times += [max(times[-1], arrivals[index]), move.done]
-        took = [b - a for a, b in pairwise(times)]
-        took[-2] = max(0.0, arrivals[index] - max(times[-3], move.appended))  # a record that was not there yet is no delay
-        return took
+        came = arrivals[index]
+        return max(0.0, came - max(began, move.appended)), move.done - max(began, came)
 
 
-def rows(log: Log, moves: list[Move], title: str) -> list[tuple[str, str]]:
-    """Return p50 / p95 / max of each stage, and the stages of the slowest move."""
-    found = [took for m in moves if (took := log.of(m)) is not None]
+def rows(log: Log, plans: Mapping[int, float], moves: list[Move], title: str) -> list[tuple[str, str]]:
+    """Return p50 / p95 / max of each stage of plans published then, and the stages of the slowest partition."""
+    found = [took for epoch, at in plans.items() for took in log.of(epoch, at).values()]
     if not found:
         return [(f"{title}: stages", "not found in the logs")]
+    first = [took for m in moves if (took := log.arrival(m)) is not None]
+    of_stage = [[took[n] for took in found] for n in range(len(STAGES) - 2)] + [[took[n] for took in first] for n in range(2)]
     out = []
-    for index, stage in enumerate(STAGES):
-        values = [took[index] for took in found]
+    for stage, values in zip(STAGES, of_stage, strict=True):
         p50, p95, top = (percentile(values, share) * 1e3 for share in (0.5, 0.95, 1.0))
-        out.append((f"... {stage}", f"{p50:.0f} / {p95:.0f} / {top:.0f} ms"))
+        out.append((f"... {stage} (n {len(values)})", f"{p50:.0f} / {p95:.0f} / {top:.0f} ms"))
     slowest = max(found, key=sum)
-    out.append(("... the slowest, stage by stage", " ".join(f"{x * 1e3:.0f}" for x in slowest) + " ms"))
+    out.append(("... the slowest until it was fetched, stage by stage", " ".join(f"{x * 1e3:.0f}" for x in slowest) + " ms"))
     return out
