@@ -131,17 +131,21 @@ def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = N
 
 
 def _dump(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def _load(data: bytes) -> object:
-    loaded: object = json.loads(data.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
+    loaded: object = _DECODER.decode(data.decode("utf-8", "surrogatepass"))
     return loaded
 
 
 def _refuse(what: str) -> Never:
     msg = f"{what} is not expected here"
     raise ValueError(msg)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse)  # one for all: json.loads makes one for each call
 
 
 def _key(data: bytes | None) -> Key:

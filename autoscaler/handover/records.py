@@ -6,6 +6,7 @@ these values. Standard library only.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 PROTOCOL_VERSION = 1
 CONTROL_TOPIC = "__autoscaler_control"
@@ -31,16 +32,14 @@ def kafka_id(text: str) -> str:
     return text.rstrip("=").replace("+", "-").replace("/", "_")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Incarnation:
+class Incarnation(NamedTuple):
     """One life of a worker: the name is stable where the platform gives one, the uuid is new at every start and rejoin."""
 
     name: str
     uuid: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Tp:
+class Tp(NamedTuple):
     """A partition by topic id: a topic made anew is another topic."""
 
     topic_id: str

@@ -236,11 +236,11 @@ def _settle(state: WorkerState, now: float) -> Step:
 
 def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
     """Rule 3: give up what is not wanted any more; an offset read for a partition that is not wanted any more is forgotten."""
-    lost = sorted(tp for tp in state.active if tp not in state.wanted)
+    lost = sorted(state.active.keys() - state.wanted.keys())
     reading = {tp: epoch for tp, epoch in state.reading.items() if state.wanted.get(tp) == epoch}
     if lost:
         effects.append(StopFetching(tps=tuple(lost)))
-    dropped = sorted(tp for tp in state.kept if tp not in state.wanted)
+    dropped = sorted(state.kept.keys() - state.wanted.keys())
     if not (lost or dropped) and len(reading) == len(state.reading):
         return state
     effects.extend(_released(state, tp, -1) for tp in dropped)
@@ -257,24 +257,20 @@ def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
 
 def _answer(state: WorkerState, effects: list[Effect]) -> WorkerState:
     """Rule 3: tell whoever waits for a partition that this incarnation has nothing to do with (any more)."""
-    owed = [
+    owed = sorted(
         tp
-        for tp, epoch in sorted(state.asked.items())
+        for tp, epoch in state.asked.items()
         if state.answered.get(tp, -1) < epoch and not (tp in state.active or tp in state.draining or tp in state.wanted)
-    ]
+    )
     effects.extend(_released(state, tp, -1) for tp in owed)
     return replace(state, answered={**state.answered, **dict.fromkeys(owed, state.epoch)}) if owed else state
 
 
 def _gain(state: WorkerState, now: float, effects: list[Effect]) -> WorkerState:
     """Rule 4: ask for the committed offset of whatever is wanted and free."""
-    asked = tuple(
-        (tp, epoch)
-        for tp, epoch in sorted(state.wanted.items())
-        if not (tp in state.active or tp in state.reading or tp in state.draining)
-        and state.stalled.get(tp, now) <= now
-        and _free(state, tp)
-    )
+    missing = state.wanted.keys() - state.active.keys() - state.reading.keys() - state.draining.keys()
+    free = sorted(tp for tp in missing if state.stalled.get(tp, now) <= now and _free(state, tp))
+    asked = tuple((tp, state.wanted[tp]) for tp in free)
     if not asked:
         return state
     effects.append(ReadOffsets(asked=asked))

@@ -32,14 +32,16 @@ from tests.bench.stages import CONSUMER, Log, Move
 from tests.bench.stages import rows as stage_rows
 
 UTILISATION = 0.8
+FAST = ("-XX:TieredStopAtLevel=4",)  # a broker that optimises, as in production; the embedded one is made to start soon
 ROOT = Path(__file__).parents[2]
 
+_SLOWLY_S = 20.0  # until the load is whole
 PRODUCER = """
 import sys, time
 from confluent_kafka import Producer
 bootstrap, topic, partitions, rate, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
 producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "enable.idempotence": True})
-payload, sent, began, slowly = b"x" * size, 0, time.monotonic(), 20.0
+payload, sent, began, slowly = b"x" * size, 0, time.monotonic(), SLOWLY
 while True:  # at full rate after some seconds: what gathers while everything is cold takes four times as long to work off
     ran = time.monotonic() - began
     due = int(rate * (ran * ran / (2 * slowly) if ran < slowly else ran - slowly / 2))
@@ -52,7 +54,7 @@ while True:  # at full rate after some seconds: what gathers while everything is
                 producer.poll(0.05)
     sent = due
     producer.poll(0.002)
-"""
+""".replace("SLOWLY", str(_SLOWLY_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def measure(
 ) -> list[tuple[str, str]]:
     """Run plans that move each of ``moved`` partitions ``rounds`` times; return (what, figure) rows."""
     done: list[Round] = []
-    with tempfile.TemporaryDirectory() as temporary, Broker(Path(temporary) / "broker") as broker:
+    with tempfile.TemporaryDirectory() as temporary, Broker(Path(temporary) / "broker", heap_mb=512, java_options=FAST) as broker:
         directory = Path(temporary)
         topic = "bench-handover"
         make_topic(broker.bootstrap, topic, partitions)
@@ -90,6 +92,7 @@ def measure(
         try:
             owner = _spread(control, pool, topic, partitions, workers)
             producer = subprocess.Popen(command)  # not earlier: a backlog from the start would be measured with the moves
+            time.sleep(_SLOWLY_S)
             chance = random.Random(7)
             for count in moved:
                 for _ in range(rounds):

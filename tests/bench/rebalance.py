@@ -22,7 +22,7 @@ from typing import Protocol
 from autoscaler.adapters.process_records import read_all
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import TopicPartition, WorkerPhase
-from tests.bench.handover import PRODUCER, intent, make_topic, managed_group, milliseconds, settle
+from tests.bench.handover import FAST, PRODUCER, intent, make_topic, managed_group, milliseconds, settle
 from tests.bench.processed import Processed, read, waits
 from tests.bench.subscribed import PROTOCOLS, Subscribed
 
@@ -247,7 +247,7 @@ def main() -> None:
     short = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        broker = stack.enter_context(Broker(temporary / "broker", heap_mb=512, settings={**eager, **short}))
+        broker = stack.enter_context(Broker(temporary / "broker", heap_mb=512, settings={**eager, **short}, java_options=FAST))
         for number, protocol in enumerate(args.protocols):
             directory = temporary / str(number)
             directory.mkdir()
