@@ -2,62 +2,56 @@
 
 Executes what ``handover.controller_state`` and ``handover.planning`` say: reads both logs through ``kafka_log``, publishes plans,
 expiries and tombstones in transactions of one transactional id, so that a newer controller's start makes this one's writes fail.
-It takes no decision. Whether it has been fenced is judged by a failing ``commit_transaction`` only.
+It takes no decision. Whether another controller has taken over is judged by what that one has written in its own fenced
+transaction, a number above this one's: being fenced is no proof, because a predecessor does it that does not know yet that it is
+one.
 
 Times of releases and takings are the broker's (both topics use LogAppendTime). With several brokers the two partitions may have
 different leaders, whose clocks differ: ``HandoverDone.pause_s`` is then off by that difference, and never below zero.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
+from uuid import uuid4
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-
+from autoscaler.adapters.control_offsets import ControlOffsets
+from autoscaler.adapters.control_transactions import TRANSACTION_TIMEOUT_S, ControlTransactions
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
 from autoscaler.adapters.kafka_durability import Durability
 from autoscaler.adapters.kafka_fence import fence
 from autoscaler.adapters.kafka_log import LogReader, fold
-from autoscaler.adapters.kafka_offsets import GroupOffsets, edges
 from autoscaler.adapters.kafka_topics import (
-    EARLIEST,
-    LATEST,
     Connection,
     TopicFacts,
     admin_client,
     answering,
     check_control_topics,
-    client,
     client_log,
     describe,
     ensure_control_topics,
-    offsets_retention_s,
-    retried,
-    translated,
 )
 from autoscaler.adapters.remarks import Remarks
-from autoscaler.bounded_call import bounded
-from autoscaler.errors import AutoscalerError, FencedError, SettingsError, TransientError
+from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
 from autoscaler.handover.commits import epoch_of
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
-from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
-from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, Loss, Plan, Tick, Tp, recommit_s
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, TakeOver, Tp
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
 
-_TRANSACTION_TIMEOUT_S = 5.0  # an open transaction hides everything behind it
 _CALL_S = 5.0
 _LOOK_S = 2.0
 _TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
+_SAYS_SO_S = 3.0  # within which who has fenced this controller says that it is its successor
+_POLL_S = 0.02
+_TRIES = 5
 _CHECK_S = 300.0  # between two looks at the configuration of the control log's topics
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001  the client's name
 
 
 class KafkaControl:
@@ -92,26 +86,23 @@ class KafkaControl:
         clock: Clock,
         park_after: int | None = 3,
     ) -> None:
-        self._park_after = park_after
-        self._connection, self._group, self._topics, self._reset_policy = dict(connection), group, topics, reset_policy
+        self._connection, self._group, self._topics = dict(connection), group, topics
         self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
         self._tick_s = min(_TICK_MAX_S, lease_s / 10)
         self._durability, self._check_at = Durability(group, replication_factor), 0.0
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
-        self._producer: Any = None
-        self._offsets = GroupOffsets(self._connection, group)
+        self._transactions = ControlTransactions(self._connection, group)
+        self._offsets = ControlOffsets(self._connection, group, reset_policy=reset_policy, park_after=park_after)
         self._state = ControllerState(group, "", lease_s)
         self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._ended: frozenset[str] = frozenset()
-        self._retention_s: float | None = None
-        self._recommit_at = 0.0
-        self._losses: dict[Tp, Loss] = {}  # that the latest plan does not count yet
         self._control = self._beats = ""  # ids of the two topics
         self._partition = 0
         self._barrier = 0  # what must have been read before anything is decided
-        self._fenced = self._unsure = False
-        self._foreign: dict[str, int] = {}  # other controllers' incarnations: offset of the first tick read
+        self._fenced = False
+        self._incarnation = str(uuid4())
+        self._number = -1  # of this controller, or of the latest that was there when it began; -1: has not looked yet
         try:
             self._open()
         except BaseException:
@@ -129,14 +120,12 @@ class KafkaControl:
         """
         log = self._catch_up()
         self._expire(log)
-        self._count_losses(self._names(log))
-        self._recommit(self._names(log))
+        self._offsets.count_losses(self._state, self._names(log))
+        self._offsets.commit_again(self._state, self._names(log), self._transactions)
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
         self._remarks.say(self._state)
-        parked = poisonous(self._losses, self._park_after)
-        poison = {tp: x for tp, x in self._losses.items() if tp in parked}
-        return view(self._state, self._slot_of, self._latencies, completed, self._names(log), poison)
+        return view(self._state, self._slot_of, self._latencies, completed, self._names(log), self._offsets.poison())
 
     def publish(self, intent: PlanIntent) -> int:
         """Publish a plan in the fenced transaction and return its epoch number.
@@ -171,7 +160,7 @@ class KafkaControl:
             self._log.close()
             self._log = None
         self._offsets.close()
-        self._drop_producer()
+        self._transactions.drop()
 
     # --- start, and starting again ---
 
@@ -186,15 +175,15 @@ class KafkaControl:
         facts = describe(self._admin, self._topics)
         if missing := [t for t in self._topics if t not in facts]:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
+        if found[CONTROL_TOPIC].topic_id != self._control:
+            self._number = -1
         self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
         self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
         self._state = ControllerState(self._group, self._control, self._lease_s)
         self._state.ended(self._ended)
-        self._losses.clear()
-        self._foreign.clear()
-        self._barrier, self._unsure = 0, False
-        self._retention_s = offsets_retention_s(self._admin)
-        self._new_producer()
+        self._barrier, self._transactions.unsure = 0, False
+        self._offsets.begin(self._admin)
+        self._transactions.take(self._partition)
         log = LogReader(
             self._connection,
             self._admin,
@@ -206,26 +195,42 @@ class KafkaControl:
             clock=self._clock,
         )
         log.facts = found | facts
-        log.start()
-        self._log = log
-        self._read_to_end(log)
-        self._fold(log)
+        try:
+            log.start()
+            self._read_to_end(log)
+            self._fold(log)
+            self._take_over(log)
+        except BaseException:
+            log.close()
+            raise
+        self._log = log  # not earlier: who has not read all of it and taken it over starts anew
         return log
 
-    def _new_producer(self) -> None:
-        self._drop_producer()
-        self._producer = client(Producer, self._connection, {
-            "transactional.id": f"__autoscaler_control/{self._partition}/{self._group}", "linger.ms": 0, "acks": "all",
-            "transaction.timeout.ms": int(1000 * _TRANSACTION_TIMEOUT_S), "retry.backoff.ms": 20,
-            "message.timeout.ms": int(1000 * _TRANSACTION_TIMEOUT_S),
-        })  # fmt: skip
-        with translated("take over the control log"):
-            self._producer.init_transactions(2 * _CALL_S)
+    def _take_over(self, log: LogReader) -> None:
+        """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
+        if self._number < 0:
+            self._number = self._state.number
+        for _ in range(_TRIES):
+            self._end_if_superseded()
+            mine = self._state.controller is not None and self._state.controller.incarnation == self._incarnation
+            if mine:
+                self._number = self._state.number
+                return
+            record = TakeOver(
+                group=self._group, control_id=self._control, number=self._state.number + 1, incarnation=self._incarnation
+            )
+            try:
+                self._commit([encode(record)])
+                self._read_own_commit(log)
+            except TransientError:
+                self._resolve(log)
+        raise TransientError(f"the control log of group {self._group} could not be taken over: others take it time and again")
 
-    def _drop_producer(self) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.purge()
+    def _end_if_superseded(self) -> None:
+        """Raise ``FencedError`` if another controller has taken over from this one."""
+        if self._fenced or self._state.superseded(self._incarnation, self._number):
+            self._fenced = True
+            raise FencedError(f"another controller has taken over group {self._group}")
 
     def _read_to_end(self, log: LogReader) -> None:
         """Read what was written before now; an open transaction of another group ends within its timeout.
@@ -238,22 +243,22 @@ class KafkaControl:
             log.wait_for(CONTROL_TOPIC, log.end(CONTROL_TOPIC), timeout_s=_HIDDEN_S)
         except TransientError:
             self._commit([(encode_key(("left", self._group, "", "")), None)])
-            log.wait_for(CONTROL_TOPIC, log.end(CONTROL_TOPIC), timeout_s=_TRANSACTION_TIMEOUT_S + 2 * _CALL_S)
+            log.wait_for(CONTROL_TOPIC, log.end(CONTROL_TOPIC), timeout_s=TRANSACTION_TIMEOUT_S + 2 * _CALL_S)
         log.wait_for(HEARTBEAT_TOPIC, log.end(HEARTBEAT_TOPIC), timeout_s=_CALL_S)
 
     # --- reading ---
 
     def _catch_up(self) -> LogReader:
         """Return the log, read past the own last commit, with everything that came folded in."""
-        if self._fenced:
-            raise FencedError(f"another controller has taken over group {self._group}")
+        self._end_if_superseded()
         log = self._log or self._open()
         self._check_topics(log)
-        if self._unsure:
+        if self._transactions.unsure:
             self._resolve(log)
         self._check_fresh(log)
         self._check_configuration(log)
         self._read_own_commit(log)
+        self._end_if_superseded()
         return log
 
     def _read_own_commit(self, log: LogReader) -> None:
@@ -264,15 +269,12 @@ class KafkaControl:
         try:
             log.wait_for(CONTROL_TOPIC, self._barrier, timeout_s=_CALL_S)
         except TransientError:
-            self._unsure = True
+            self._transactions.unsure = True
             raise
         self._fold(log)
 
     def _fold(self, log: LogReader) -> None:
-        for entry in fold(log, self._state, self._latencies, self._group):
-            record = entry.decoded.record
-            if isinstance(record, Tick) and record.group == self._group and record.incarnation != log.incarnation:
-                self._foreign.setdefault(record.incarnation, entry.offset)
+        fold(log, self._state, self._latencies, self._group)
 
     def _check_topics(self, log: LogReader) -> None:
         """Epochs and offsets of a control topic made anew start over, and so must everything that was read."""
@@ -341,104 +343,35 @@ class KafkaControl:
             self._commit(records)
             self._read_own_commit(log)
 
-    # --- poison ---
-
-    def _lost(self, tp: Tp) -> bool:
-        return tp in self._state.lost() or tp in self._state.parked()
-
-    def _count_losses(self, names: Mapping[str, str]) -> None:
-        """Count owners that were lost since the latest plan (rule 9); where offsets cannot be read, nothing is counted.
-
-        Nobody's partitions wait for it: a new owner would have to read the same offsets.
-        """
-        lost = self._state.lost()
-        self._losses = {tp: x for tp, x in self._losses.items() if tp in lost and lost[tp].epoch == x.epoch}
-        unread = sorted(tp for tp in uncounted(self._state) - frozenset(self._losses) if tp.topic_id in names)
-        if self._park_after is None or not unread:
-            return
-        try:
-            committed = self._offsets.committed(unread, names, timeout_s=_LOOK_S)
-            ends = edges(self._admin, unread, names, LATEST)
-        except TransientError as e:
-            client_log.warning("group %s: who was lost at which offset is not known: %s", self._group, e)
-            return
-        reached = {tp: Reached(committed=committed[tp].offset if tp in committed else -1, end=ends[tp]) for tp in unread}
-        self._losses |= counted(self._state, reached)
-
-    # --- offsets of what nobody holds ---
-
-    def _recommit(self, names: Mapping[str, str]) -> None:
-        """Commit again, as it stands, what no worker can (rule 10), or the broker forgets it; a failure is said and tried again.
-
-        Nobody is granted these partitions now, and the plan that grants them is published by this thread later. In the fenced
-        transaction: the commit of a controller that stood still meanwhile could put back what a new owner has committed.
-        """
-        tps, every_s = sorted(tp for tp in self._state.unattended() if tp.topic_id in names), recommit_s(self._retention_s)
-        if not tps:
-            self._recommit_at = time.monotonic() + every_s / 4  # what is about to be placed can do without
-        if time.monotonic() < self._recommit_at:
-            return
-        self._recommit_at = time.monotonic() + every_s / 4
-        try:
-            found = self._offsets.committed(tps, names, timeout_s=_LOOK_S)
-            if found:
-                self._commit((), list(found.values()))
-        except FencedError:
-            raise
-        except AutoscalerError as e:
-            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, e)
-            return
-        self._recommit_at = time.monotonic() + every_s
-
-    def _commit(self, records: Sequence[tuple[bytes, bytes | None]], kept: Sequence[TopicPartition] = ()) -> None:
-        """Write records, or keep offsets, in one transaction and remember what must be read before the next decision.
+    def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write records in one transaction and remember what must be read before the next decision.
 
         Raises:
-            FencedError: Another controller has taken over; nothing was written.
             TransientError: The next call finds out what became of it, before anything else is written.
         """
-        offsets: list[int] = []
-        began = time.monotonic()
-        try:
-            self._producer.begin_transaction()
-            for key, value in records:
-                self._producer.produce(
-                    CONTROL_TOPIC, value, key, partition=self._partition,
-                    on_delivery=lambda error, message: offsets.append(-1 if error else message.offset()),
-                )  # fmt: skip
-            if kept:
-                group = self._offsets.metadata()
-                bounded(lambda: self._producer.send_offsets_to_transaction(list(kept), group, _CALL_S), _CALL_S + 1.0)
-            self._producer.commit_transaction(_CALL_S)
-        except (KafkaException, BufferError, TimeoutError) as e:
-            self._unsure = True
-            error = e.args[0] if e.args and isinstance(e.args[0], KafkaError) else None
-            # The coordinator itself fences a transaction that outlived its timeout: then it may be nobody else.
-            if error is not None and error.code() in _FENCED and time.monotonic() - began < _TRANSACTION_TIMEOUT_S:
-                self._fenced = True
-                raise FencedError(f"another controller has taken over group {self._group}") from e
-            name = error.name() if error is not None else type(e).__name__
-            raise TransientError(f"the transaction on the control log was not completed: {name}") from e
-        self._barrier = max([self._barrier, *(o + 1 for o in offsets)])
+        self._barrier = max(self._barrier, self._transactions.commit(records))
 
     def _resolve(self, log: LogReader) -> None:
         """Find out what became of an unfinished transaction, by ending it and reading the log.
 
-        Taking the transactional id again would fence a successor, so its ticks are looked for first.
+        Who has been fenced waits first for its successor to say so: taking the transactional id again fences it back. Where
+        nobody does, the coordinator has ended a transaction that took too long, or a predecessor has resolved one of its own.
 
         Raises:
-            FencedError: Another controller has started since this one did.
+            FencedError: Another controller has taken over.
             TransientError: The cluster does not answer yet.
         """
-        log.wait_for(HEARTBEAT_TOPIC, log.end(HEARTBEAT_TOPIC), timeout_s=_CALL_S)
-        self._fold(log)
-        if log.first_tick is not None and any(o > log.first_tick for o in self._foreign.values()):
-            self._fenced = True
-            raise FencedError(f"another controller has taken over group {self._group}")
-        self._new_producer()
+        limit = time.monotonic() + (_SAYS_SO_S if self._transactions.refused else 0.0)
+        while not self._state.superseded(self._incarnation, self._number) and time.monotonic() < limit:
+            time.sleep(_POLL_S)
+            self._fold(log)
+        self._end_if_superseded()
+        self._transactions.refused = False
+        self._transactions.take(self._partition)
         self._read_to_end(log)
         self._fold(log)
-        self._unsure = False
+        self._transactions.unsure = False
+        self._end_if_superseded()
 
     # --- a plan ---
 
@@ -455,10 +388,11 @@ class KafkaControl:
             for p, s in intent.target.items()
             if p.topic in facts and p.partition < facts[p.topic].partitions
         }
-        partitions = frozenset(Tp(f.topic_id, n) for f in facts.values() for n in range(f.partitions))
+        partitions = sorted(Tp(f.topic_id, n) for f in facts.values() for n in range(f.partitions))
         active = active_by_slot(self._state, self._slot_of)
         names = self._names(log)
-        committed = retried(partial(self._offsets.committed, sorted(partitions), names), for_s=_CALL_S) if partitions else {}
+        lost = self._state.lost().keys() | self._state.parked().keys()
+        committed = self._offsets.committed(partitions, names)
         if self._state.plan is None and committed and not self._state.silence_proven():
             wait_s = self._lease_s + margin_s(self._lease_s)
             raise TransientError(
@@ -468,32 +402,14 @@ class KafkaControl:
         return Intended(
             owners={tp: active[s] for tp, s in sorted(slots.items()) if s in active},
             topics=names,
-            partitions=partitions,
-            starts=self._starts(partitions, names, committed),
+            partitions=frozenset(partitions),
+            starts=self._offsets.starts(partitions, names, committed, self._state.plan),
             requested=tuple(sorted(intent.requested)),
             summary=intent.summary,
             at=self._clock.now(),
-            losses=self._losses,
-            recommit_s=None if self._retention_s is None else recommit_s(self._retention_s),
+            losses=self._offsets.losses,
+            recommit_s=self._offsets.recommit_s,
             epochs_before=max((epoch_of(x.metadata) for x in committed.values()), default=0),
             resets={Tp(facts[p.topic].topic_id, p.partition): r for p, r in intent.resets.items() if p.topic in facts},
-            parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and self._lost(tp)),
+            parked=frozenset(tp for tp in partitions if (names[tp.topic_id], tp.partition) in intent.parked and tp in lost),
         )
-
-    def _starts(
-        self, partitions: frozenset[Tp], names: Mapping[str, str], committed: Mapping[Tp, TopicPartition]
-    ) -> dict[Tp, int]:
-        """Return a numeric start for each partition of which nothing is committed (rule 5).
-
-        Asked anew for every plan: an operator may delete a group's offsets, and a late commit on a topic that is no more may hide
-        one on the topic that is.
-        """
-        plan = self._state.plan
-        open_ = [tp for tp in sorted(partitions) if tp not in committed]
-        carried = {tp: plan.starts[tp] for tp in open_ if plan is not None and tp in plan.starts}
-        new = [tp for tp in open_ if tp not in carried]
-        return carried | retried(partial(self._resolve_starts, new, names, plan), for_s=_CALL_S)
-
-    def _resolve_starts(self, tps: Sequence[Tp], names: Mapping[str, str], plan: Plan | None) -> dict[Tp, int]:
-        latest = plan is None and self._reset_policy == "latest"
-        return edges(self._admin, tps, names, LATEST if latest else EARLIEST)

@@ -99,11 +99,10 @@ class LogReader:
         self.incarnation = str(uuid4())
         self.opened = time.monotonic()
         self.own_tick_seen: float | None = None
-        self.first_tick: int | None = None
         self.log_start = 0
         self.facts: dict[str, TopicFacts] = {}
         self.failure: str | None = None
-        self.lost = False
+        self.lost = self._gap = False
         self.refused: dict[str, str] = {}
         self.refused_at = 0.0
         self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
@@ -197,6 +196,8 @@ class LogReader:
         described: dict[str, Any] = {}
         while not self._stop.is_set():
             self._guarded(self._read)
+            if self._gap:
+                self._guarded(self._resume_after_gap)
             now = time.monotonic()
             if now >= tick_at and not self._in_flight:
                 tick_at = now + self._tick_s
@@ -254,7 +255,6 @@ class LogReader:
                 self._say_ignored(topic, offset, decoded)
             if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
                 self.own_tick_seen = time.monotonic()
-                self.first_tick = offset if self.first_tick is None else self.first_tick
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
             with self._progress:
                 self._reached[topic] = max(self._reached[topic], offset)
@@ -263,7 +263,7 @@ class LogReader:
             self._denied("read", topic)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             if topic == HEARTBEAT_TOPIC:
-                self._resume_after_gap()
+                self._gap = True  # what was read with it comes first
             else:
                 self.lost = True
 
@@ -278,10 +278,13 @@ class LogReader:
             )
 
     def _resume_after_gap(self) -> None:
-        self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
-        self._queue.append(Gap(self.log_start))
-        self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
-        self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, self.log_start)])
+        """Go on where the heartbeat log begins now; tried again until it is done."""
+        start = self.end(HEARTBEAT_TOPIC, EARLIEST)
+        if any(t.topic == HEARTBEAT_TOPIC for t in self._consumer.assignment()):
+            self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
+        self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, start)])
+        self.log_start, self._gap = start, False
+        self._queue.append(Gap(start))
 
     def _stamped(self) -> Tick:
         return Tick(
@@ -342,10 +345,9 @@ class SilentReader(LogReader):
     silent = True
 
 
-def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: str) -> list[Entry]:
-    """Fold everything that has been read into the state, and return it."""
-    came = log.drain()
-    for entry in came:
+def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: str) -> None:
+    """Fold everything that has been read into the state."""
+    for entry in log.drain():
         if isinstance(entry, Gap):
             state.log.started(entry.log_start)
             continue
@@ -357,4 +359,3 @@ def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: st
         if isinstance(record, Heartbeat) and record.group == group:
             latencies.note(record.worker, entry.at, record.latency_buckets)
     state.log.forget_before(log.log_start)
-    return [e for e in came if isinstance(e, Entry)]

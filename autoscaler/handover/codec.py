@@ -27,6 +27,7 @@ from autoscaler.handover.records import (
     Record,
     Released,
     Reset,
+    TakeOver,
     Tick,
     Tp,
     Unparked,
@@ -39,6 +40,7 @@ _STRANGE = (ValueError, RecursionError, ArithmeticError)  # an integer of hundre
 PARTITIONS = 8  # of either topic, at least: groups live in the first ones, so that partitions may be added
 _SHAPES: Mapping[str, tuple[type, ...]] = {
     "plan": (str,),
+    "controller": (str,),
     "expired": (str, str, str),
     "released": (str, str, int, str, str),
     "left": (str, str, str),
@@ -78,6 +80,8 @@ def key_of(record: Record) -> Key:  # noqa: PLR0911  (one case per kind)
     match record:
         case Plan(group=group):
             return ("plan", group)
+        case TakeOver(group=group):
+            return ("controller", group)
         case Released(group=group, tp=tp, worker=w):
             return ("released", group, tp.topic_id, tp.partition, w.name, w.uuid)
         case Expired(group=group, worker=w):
@@ -162,6 +166,8 @@ def _body(record: Record) -> dict[str, object]:  # noqa: PLR0911  (one case per 
     match record:
         case Plan():
             return _plan_body(record)
+        case TakeOver(control_id=control, number=number, incarnation=incarnation):
+            return {"control": control, "number": number, "incarnation": incarnation}
         case Expired(control_id=control, evidence=evidence):
             return {"control": control, "evidence": evidence}
         case Released(control_id=control, epoch=epoch, offset=offset, failed=failed):
@@ -182,6 +188,9 @@ def _record(key: Key, body: Mapping[str, object]) -> Record:  # noqa: PLR0911  (
     match key:
         case ("plan", str(group)):
             return _plan(group, body)
+        case ("controller", str(group)):
+            number, incarnation = _int(body.get("number")), _text(body.get("incarnation"))
+            return TakeOver(group=group, control_id=_text(body.get("control")), number=number, incarnation=incarnation)
         case ("expired", str(group), str(name), str(uuid)):
             evidence, control = _text(body.get("evidence")), _text(body.get("control"))
             return Expired(group=group, worker=Incarnation(name, uuid), control_id=control, evidence=evidence)

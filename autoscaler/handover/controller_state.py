@@ -20,6 +20,7 @@ from autoscaler.handover.records import (
     Plan,
     Record,
     Released,
+    TakeOver,
     Tick,
     Tp,
     Unparked,
@@ -86,6 +87,7 @@ class ControllerState:
 
     Attributes:
         plan: The latest committed plan of this control topic.
+        controller: The latest controller; ``None`` before the first.
         over: Who is expired (and by what evidence) or has left.
         log: The heartbeat log as evidence of time passed.
         heard_epoch: The highest epoch that a heartbeat of this group has named, of whichever control topic.
@@ -95,6 +97,7 @@ class ControllerState:
     control_id: str
     lease_s: float
     plan: Plan | None = None
+    controller: TakeOver | None = None
     over: dict[Incarnation, str] = field(default_factory=dict)
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)
@@ -128,6 +131,8 @@ class ControllerState:
                 self.log.add(record.incarnation, boot_id=record.boot_id, stamp=record.stamp, acked=record.acked, offset=offset)
             case Plan():
                 self._fold_plan(record)
+            case TakeOver() if self._ours(record.group, record.control_id):
+                self.controller = record
             case Released() if self._ours(record.group, record.control_id):
                 mine = self._released.setdefault(record.tp, {})
                 if (old := mine.get(record.worker)) is None or record.epoch >= old.epoch:
@@ -209,6 +214,18 @@ class ControllerState:
         self.beats[beat.worker] = Beat(heartbeat=beat, offset=offset, at=at, first_offset=first)
 
     # --- answers ---
+
+    @property
+    def number(self) -> int:
+        """Return the latest controller's number; 0 before the first."""
+        return 0 if self.controller is None else self.controller.number
+
+    def superseded(self, incarnation: str, number: int) -> bool:
+        """Return whether somebody has taken over from the controller of this incarnation and number (rule 1).
+
+        Only that is proof: being fenced is none, because a predecessor may do it who does not know yet that it is one.
+        """
+        return self.number > number and (self.controller is None or self.controller.incarnation != incarnation)
 
     def named(self) -> dict[Incarnation, float]:
         """Return every incarnation that the plan names or a heartbeat showed, with its lease in seconds, over or not."""

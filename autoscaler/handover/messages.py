@@ -114,8 +114,8 @@ class LogReplaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsOver:
-    """This incarnation's producer can complete no transaction any more: somebody fenced it, or it failed for good."""
+class GivenUp:
+    """This incarnation cannot go on: its transactions are over, or an exception of a signal's handler met it in its middle."""
 
     why: str
 
@@ -133,7 +133,7 @@ Event = (
     | OutOfRange
     | Leave
     | LogReplaced
-    | TransactionsOver
+    | GivenUp
 )
 
 

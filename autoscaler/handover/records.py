@@ -132,6 +132,16 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOver:
+    """A controller is the group's latest one: its number is one above that of whoever was it before (rule 1)."""
+
+    group: str
+    control_id: str
+    number: int
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
     """A worker's lease is over, for ever, and by what evidence (``platform`` or ``heartbeats``)."""
 
@@ -236,4 +246,4 @@ LATENCY_BOUNDS_S = (
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
 
-Record = Plan | Expired | Released | Left | Unparked | Heartbeat | Tick
+Record = Plan | TakeOver | Expired | Released | Left | Unparked | Heartbeat | Tick

@@ -15,6 +15,7 @@ from autoscaler.handover.messages import (
     Effect,
     Elapsed,
     Event,
+    GivenUp,
     HeartbeatAcked,
     HeartbeatFailed,
     Lapse,
@@ -34,7 +35,6 @@ from autoscaler.handover.messages import (
     StopFetching,
     Taking,
     Totals,
-    TransactionsOver,
 )
 from autoscaler.handover.records import RECOMMIT_S, Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
 
@@ -161,7 +161,7 @@ def step(state: WorkerState, event: Event, now: float) -> Step:  # noqa: C901, P
             return _settle(replace(state, leaving=True, failed=failed, wanted={}, stalled={}, due=now), now)
         case LogReplaced():
             return _lapse(state, "the control topic was made anew")
-        case TransactionsOver(why=why):
+        case GivenUp(why=why):
             return _lapse(state, why)
         case _:
             assert_never(event)

@@ -15,6 +15,7 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaException
 
+from autoscaler.errors import AutoscalerError
 from autoscaler.handover.records import Incarnation, Tp
 from autoscaler.worker.clock import lease_clock, weakness
 from autoscaler.worker.control_log import LogPlace, find_place
@@ -99,6 +100,7 @@ class ManagedConsumer:
         self._closed = False
         self._failed: frozenset[Tp] = frozenset()
         self._reader: int | None = None  # the thread that asks for batches
+        self._torn = False  # it was interrupted while it did, and nobody knows what it had in hand
         self._pid = os.getpid()
         self._now = lease_clock()
         self._place: LogPlace | None = None
@@ -162,6 +164,18 @@ class ManagedConsumer:
             msg = "batches are asked for by one thread only: autoscaler.worker.process() hands records to several"
             raise RuntimeError(msg)
         self._reader = me
+        if self._torn and self._loop is not None:
+            self._loop.give_up("an exception was raised while the next batch was being fetched: what came is fetched again")
+        self._torn = False
+        try:
+            return self._await()
+        except (StopIteration, AutoscalerError):
+            raise
+        except BaseException:  # of a signal's handler, KeyboardInterrupt above all: nobody knows what was in hand
+            self._torn = True
+            raise
+
+    def _await(self) -> Batch:
         while True:
             loop = self._loop
             if loop is not None and self._finish(loop):
@@ -192,6 +206,8 @@ class ManagedConsumer:
         self._closed = True
         if (loop := self._loop) is not None:
             loop.intake.finish(processed=False)
+            if self._torn:
+                loop.take_back()
             loop.batch_ended()
             loop.leave(self._failed)
             if loop.lapsed:

@@ -284,8 +284,10 @@ class Intake:
             while self._knocks:
                 time.sleep(_YIELD_S)
             self._fetches += 1
-            came = self._admit(self.consumer.consume(wanted, max(0.0, min(left, longest))))
-            self._fetched = self._fetches
+            try:
+                came = self._admit(self.consumer.consume(wanted, max(0.0, min(left, longest))))
+            finally:  # also where a signal's handler raises, or the loop's thread would wait for the end of this one
+                self._fetched = self._fetches
             if came:
                 self._came_at = now
             if self._fresh and (seen := self._fresh.intersection(r for _, r in came)):
@@ -318,10 +320,10 @@ class Intake:
             processed: What of it was handed out is done.
             again: Nothing of it is done: all of it comes with the next batch.
         """
+        self.busy_since = None
         batch, self._batch = self._batch, None
         if batch is None:
             return False
-        self.busy_since = None
         got = batch.handed_out()
         if processed:
             self._count(batch, [m for m, _ in got])

@@ -11,17 +11,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
-from autoscaler.handover.commits import commit_metadata, is_of_topic
 from autoscaler.handover.records import (
     CONTROL_TOPIC,
     HEARTBEAT_TOPIC,
@@ -36,8 +35,9 @@ from autoscaler.handover.records import (
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
+from autoscaler.worker.offsets import Offsets
 from autoscaler.worker.settings import WorkerSettings
-from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
+from autoscaler.worker.transactions import Outcome, Transactions, fence
 from autoscaler.worker.waiting import Waiting
 
 _POLL_S = 0.02
@@ -45,9 +45,6 @@ _PROVE_S = 5.0  # without a record of the control log, until its end is asked fo
 EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over
 _FENCE_S = 5.0
 _AGAIN_S = 0.1  # between two tries of something that failed
-_METADATA_S = 2.0
-_HOPELESS_S = 10.0  # a topic may be unknown to a broker for a moment after it has started
-_REFUSALS = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _log = logging.getLogger(__name__)
 
 Work = messages.StopFetching | messages.ReadOffsets | messages.Start | messages.Lapse | None  # None: look again
@@ -78,10 +75,9 @@ class Loop:
         self._settings = settings
         self._place = place
         self.intake = intake
-        self._offsets = offsets
         self._now = now
         self.transactions = transactions
-        self._committing = threading.Lock()  # what to commit is looked up inside, or an older offset could follow a newer
+        self._offsets = Offsets(offsets, me.uuid, self.lease, now, transactions, self.give_up)
         self._state = machine.WorkerState(
             group=settings.group,
             me=me,
@@ -96,7 +92,6 @@ class Loop:
         self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._runs: dict[Tp, Run] = {}  # taken and not released; the work thread's own
         self._pending: list[Run] = []  # of those, not fetched yet
-        self._refused_since: dict[Tp, float] = {}  # since when commits of a partition are refused for what it is
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
         self._waiting = Waiting(named=settings.named)
@@ -164,8 +159,16 @@ class Loop:
         batch = self.intake.in_flight
         if batch is None or self.transactions is None:
             return Outcome.COMMITTED
-        with self._committing:
-            return self._transact(batch.end(), batch.reached())
+        return self._offsets.commit_with(batch.end(), batch.reached())
+
+    def give_up(self, why: str) -> None:
+        """End this incarnation without what it has not committed yet; whoever comes next gets that once more."""
+        self._step(messages.GivenUp(why=why))
+
+    def take_back(self) -> None:
+        """Take it that the application has nothing in hand, whatever is marked: its thread was torn out of asking for a batch."""
+        for run in list(self._runs.values()):
+            run.handed = False
 
     def leave(self, failed: frozenset[Tp] = frozenset()) -> None:
         """Release everything and wait until that is in the log, or the lease is over; ``failed`` as ``Intake.in_work``."""
@@ -288,7 +291,7 @@ class Loop:
     def _execute(self) -> None:
         self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))
         for topic in self._settings.topics[:1]:  # finds the coordinator
-            self._guarded(partial(self._offsets.committed, [TopicPartition(topic, 0)], 5.0))
+            self._guarded(partial(self._offsets.warm_up, topic, 5.0))
         self._got_ready(self._warm, "warm")
         commit_at = 0.0
         while not self._closed.is_set():
@@ -301,8 +304,8 @@ class Loop:
             self._guarded(self.intake.let_go)
             if (now := self._now()) >= commit_at:
                 commit_at = now + self._settings.commit_interval_s
-                self._commit(self._runs.values())
-                self._recommit()
+                self._offsets.commit(self._runs.values())
+                self._offsets.commit_again(self._runs.values(), now - self._state.recommit_s)
 
     def _queued(self) -> Iterator[Work]:
         """Wait for work and give all that has come: partitions that become free one by one are one request."""
@@ -352,172 +355,36 @@ class Loop:
         if not done:
             return
         self._note("drained", (r.tp for r in done))
-        self._settle(done)
-        released = [r for r in done if r.processed <= r.committed or self._hopeless(r)]
+        self._offsets.commit_last([r for r in done if r not in self._pending])
+        released = [r for r in done if r.processed <= r.committed or self._offsets.is_hopeless(r)]
         for run in released:
             del self._runs[run.tp]
-            self._refused_since.pop(run.tp, None)
+            self._offsets.forget(run.tp)
         if released:
             self._step(messages.Drained(offsets=tuple((r.tp, r.committed) for r in released)))
-
-    def _settle(self, runs: Sequence[Run]) -> None:
-        """Commit before a release, also what has been committed before: a late commit of an earlier owner may have set it back.
-
-        Not so exactly once: there it is fenced.
-        """
-        if self.transactions is not None:
-            self._commit(runs)
-        else:
-            self._commit_as(lambda: {r: r.processed for r in runs if r.processed >= 0 and r not in self._pending})
-
-    def _hopeless(self, run: Run) -> bool:
-        """Give a partition up without its last commit when brokers refuse that for good: its topic is gone, or not allowed.
-
-        Nothing is lost by it: whoever comes next begins at what is committed. Waiting would keep everybody else waiting, too.
-        """
-        since = self._refused_since.get(run.tp)
-        if since is None or self._now() - since < _HOPELESS_S or self._now() >= self.lease.until:
-            return False
-        _log.error("%s-%s is released without its last commit, which is refused", run.topic, run.tp.partition)
-        return True
 
     def _stray(self) -> None:
         """Give back to the machine what the log does not hold any more, after what came before is processed and committed."""
         for run in [r for r in self._runs.values() if r.astray and not r.stopping and r.processed >= r.position]:
-            if self._commit([run]):
+            if self._offsets.commit([run]):
                 self.intake.stop([run])
                 self._guarded(self.intake.let_go)
                 del self._runs[run.tp]
                 self._note("out of range", (run.tp,))
                 self._step(messages.OutOfRange(tp=run.tp, offset=run.processed))
 
-    def _commit(self, runs: Iterable[Run]) -> bool:
-        """Commit what is processed and not committed; synchronously, so that no older commit can follow a release."""
-        return self._commit_as(lambda: {r: r.processed for r in runs if r.processed > r.committed})
-
-    def _recommit(self) -> None:
-        """Rule 10: commit again what stands still, or the broker forgets it; also soon after taking, see ``Run``."""
-        due = self._now() - self._state.recommit_s
-        self._commit_as(lambda: {r: r.committed for r in self._runs.values() if r.committed >= 0 and r.committed_at <= due})
-
-    def _commit_as(self, look: Callable[[], Mapping[Run, int]]) -> bool:
-        with self._committing:
-            wanted = look()
-            if not wanted:
-                return True
-            if self._now() >= self.lease.until:
-                return False
-            if self.transactions is None:
-                return self._commit_plainly(wanted)
-            return self._transact_offsets(wanted)
-
-    def _transact_offsets(self, wanted: Mapping[Run, int]) -> bool:
-        """Commit in a transaction; a topic that takes no offsets would abort it for all others, and is left out while it does."""
-        closed = {t for t in {r.topic for r in wanted if r.tp in self._refused_since} if self._topic_error(t) is not None}
-        taken = {r: o for r, o in wanted.items() if r.topic not in closed}
-        outcome = self._transact((), taken)
-        if outcome is Outcome.ABORTED and self._refused_by() is not None:
-            for part in _by_topic(taken):
-                error = self._topic_error(next(iter(part)).topic)
-                if error is None and self._transact((), part) is Outcome.ABORTED:
-                    error = self._refused_by()
-                if error is not None:
-                    for run in part:
-                        self._note_refusal(run, error)
-        return outcome is Outcome.COMMITTED and len(taken) == len(wanted)
-
-    def _refused_by(self) -> KafkaError | None:
-        failure = None if self.transactions is None else self.transactions.failure
-        return failure if failure is not None and failure.code() in _REFUSALS else None
-
-    def _topic_error(self, topic: str) -> KafkaError | None:
-        """Return why a topic is refused, by its metadata: a coordinator is asked again and again before it says so."""
-        found: list[KafkaError | None] = []
-        self._guarded(lambda: found.extend(t.error for t in self._offsets.list_topics(topic, _METADATA_S).topics.values()))
-        return next((e for e in found if e is not None and e.code() in _REFUSALS), None)
-
-    def _transact(self, outputs: Sequence[Output], wanted: Mapping[Run, int]) -> Outcome:
-        if self.transactions is None or not (outputs or wanted):
-            return Outcome.COMMITTED
-        outcome = self.transactions.write(outputs, self._offsets_of(wanted), lambda: self._now() < self.lease.until)
-        if outcome is Outcome.COMMITTED:
-            for run, offset in wanted.items():
-                run.committed, run.committed_at = offset, self._now()
-                self._refused_since.pop(run.tp, None)
-        elif outcome is Outcome.OVER:
-            self._step(messages.TransactionsOver(why=self.transactions.why))
-        return outcome
-
-    def _offsets_of(self, wanted: Mapping[Run, int]) -> list[TopicPartition]:
-        return [TopicPartition(r.topic, r.tp.partition, o, metadata=self._metadata(r)) for r, o in wanted.items()]
-
     def _fenced(self) -> bool:
         """Take this incarnation's own transactional id: whatever it had under way is decided before others go on."""
         return self._guarded(lambda: fence(self._settings.connection, self._settings.group, self.me.uuid, _FENCE_S))
 
-    def _commit_plainly(self, wanted: Mapping[Run, int]) -> bool:
-        try:
-            done = self._offsets.commit(offsets=self._offsets_of(wanted), asynchronous=False) or ()
-        except KafkaException as e:
-            if e.args[0].code() not in _REFUSALS:
-                _log.warning("%s", e)
-                return False
-            if len(parts := _by_topic(wanted)) > 1:  # raised instead of said of each where all of them are refused: ask for each
-                done_each = [self._commit_plainly(part) for part in parts]
-                return all(done_each)
-            for run in wanted:
-                self._note_refusal(run, e.args[0])
-            return False
-        bad = {(t.topic, t.partition): t.error for t in done if t.error is not None}
-        for run, offset in wanted.items():
-            error = bad.get((run.topic, run.tp.partition))
-            if error is None:
-                run.committed, run.committed_at = offset, self._now()
-                self._refused_since.pop(run.tp, None)
-            else:
-                self._note_refusal(run, error)
-        return not bad
-
-    def _note_refusal(self, run: Run, error: KafkaError) -> None:
-        """Remember since when commits of a partition are refused for what it is, and say it then; other errors pass."""
-        refused = error.code() in _REFUSALS
-        if not (refused and run.tp in self._refused_since):
-            _log.warning("commit of %s-%s: %s", run.topic, run.tp.partition, error)
-        if refused:
-            self._refused_since.setdefault(run.tp, self._now())
-        else:
-            self._refused_since.pop(run.tp, None)
-
-    def _metadata(self, run: Run) -> str:
-        return commit_metadata(run.tp.topic_id, run.epoch, self.me.uuid)
-
     def _read_offsets(self, asked: tuple[tuple[Tp, int], ...]) -> None:
-        names = self._names
-        known = {(names[tp.topic_id], tp.partition): (tp, epoch) for tp, epoch in asked if tp.topic_id in names}
-        found: list[TopicPartition] = []
-        timeout = max(1.0, self._settings.lease_s / 3)
-        read = self._guarded(lambda: found.extend(self._offsets.committed([TopicPartition(*k) for k in known], timeout)))
-        if not read:
-            self._step(messages.OffsetsUnread(asked=asked))
-            return
-        for failure in (t for t in found if t.error is not None):
-            _log.warning("the offset of %s-%s cannot be read: %s", failure.topic, failure.partition, failure.error)
-        good = [t for t in found if t.error is None]
-        answered = {known[t.topic, t.partition] for t in good}
-        if bad := tuple(x for x in asked if x not in answered):
-            self._step(messages.OffsetsUnread(asked=bad))
-        self._note("offset read", (tp for tp, _ in answered))
-        answers = [(*known[t.topic, t.partition], self._committed(t, known[t.topic, t.partition][0])) for t in good]
-        self._step(messages.OffsetsRead(offsets=tuple(answers)))
-
-    def _committed(self, found: TopicPartition, tp: Tp) -> int | None:
-        """Return the offset, unless nothing is committed or it belongs to another topic of the same name (rule 14)."""
-        if found.offset < 0:
-            return None
-        if not is_of_topic(found.metadata, tp.topic_id):
-            _log.warning("%s-%s: the offset %s belongs to another topic of this name", found.topic, found.partition, found.offset)
-            return None
-        return int(found.offset)
+        known = {(self._names[tp.topic_id], tp.partition): tp for tp, _ in asked if tp.topic_id in self._names}
+        found = self._offsets.read(known, max(1.0, self._settings.lease_s / 3))
+        if unread := tuple(x for x in asked if x[0] not in found):
+            self._step(messages.OffsetsUnread(asked=unread))
+        if found:
+            self._note("offset read", found)
+            self._step(messages.OffsetsRead(offsets=tuple((tp, epoch, found[tp]) for tp, epoch in asked if tp in found)))
 
     def _start(self, takings: tuple[messages.Taking, ...]) -> None:
         for t in takings:
@@ -535,12 +402,8 @@ class Loop:
         self._pending = [r for r in self._pending if not r.stopping]
         if not self._pending:
             return
-        self._commit(self._pending)
+        self._offsets.commit(self._pending)
         runs = [r for r in self._pending if r.processed <= r.committed]
         if runs and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
             self._note("fetching", (r.tp for r in runs))
             self._pending = [r for r in self._pending if r.processed > r.committed]
-
-
-def _by_topic(wanted: Mapping[Run, int]) -> list[dict[Run, int]]:
-    return [{r: o for r, o in wanted.items() if r.topic == topic} for topic in sorted({r.topic for r in wanted})]

@@ -414,3 +414,22 @@ def only_what_was_handed_out_is_processed(copy: Copy) -> None:
     intake.finish()
     assert run.processed == 2
     assert run.position == 5
+
+
+def only_a_successor_ends_a_controller(copy: Copy) -> None:
+    state, records = copy.module(_STATE), copy.module(_RECORDS)
+    log = state.ControllerState("g", "c", L)
+
+    def said(number: int, by: str, group: str = "g", control_id: str = "c") -> None:
+        log.fold(records.TakeOver(group=group, control_id=control_id, number=number, incarnation=by), offset=0, at=0.0)
+
+    assert not log.superseded("me", 0)
+    said(3, "before")
+    assert not log.superseded("me", 3), "that is the predecessor"
+    said(4, "me")
+    assert not log.superseded("me", 3), "that is the controller itself, which did not learn that it is in the log"
+    said(9, "another group's", group="other")
+    said(9, "of a topic that is no more", control_id="other")
+    assert not log.superseded("me", 4)
+    said(5, "successor")
+    assert log.superseded("me", 4)

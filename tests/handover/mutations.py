@@ -360,6 +360,16 @@ OWN = (
         seed=5,
     ),
     Mutation(
+        "a controller takes itself for its successor",
+        (Edit(STATE, " and (self.controller is None or self.controller.incarnation != incarnation)", ""),),
+        directed=directed.only_a_successor_ends_a_controller,
+    ),
+    Mutation(
+        "a controller takes its predecessor for its successor",
+        (Edit(STATE, "return self.number > number and", "return self.number >= number and"),),
+        directed=directed.only_a_successor_ends_a_controller,
+    ),
+    Mutation(
         "a decision before the own last commit is read",
         (
             Edit(_CONTROLLER, "            if self.read >= self.barrier:\n", "            if True:\n"),
@@ -407,7 +417,7 @@ EXACTLY_ONCE = (
     ),
     Mutation(
         "a committed offset is read before its last owner is over",
-        (Edit(WORKER, "        and _free(state, tp)\n    )\n    if not asked:", "    )\n    if not asked:"),),
+        (Edit(WORKER, "state.stalled.get(tp, now) <= now and _free(state, tp))", "state.stalled.get(tp, now) <= now)"),),
         seed=96,
     ),
     Mutation(
@@ -434,11 +444,15 @@ EXACTLY_ONCE = (
     Mutation(
         "offsets are committed outside of the transaction",
         (
-            Edit(_APPLICATION, "Open(number, outputs, tuple((r.tp, o) for r, o in wanted.items()))", "Open(number, outputs, ())"),
+            Edit(
+                _APPLICATION,
+                "Open(number, outputs, tuple((r.tp, o, r.epoch) for r, o in wanted.items()))",
+                "Open(number, outputs, ())",
+            ),
             Edit(
                 _APPLICATION,
                 '        if not done:\n            world.reached("a zombie\'s commit refused")',
-                "        offsets = [(r.tp, o) for r, o in wanted.items()]\n"
+                "        offsets = [(r.tp, o, r.epoch) for r, o in wanted.items()]\n"
                 "        if done:\n"
                 '            yield self.send("commit", lambda: world.commit(offsets), to="offsets", timeout_s=_CALL_S)\n'
                 "        else:\n"

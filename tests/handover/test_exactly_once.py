@@ -7,7 +7,7 @@ import pytest
 from autoscaler.errors import SettingsError
 from autoscaler.handover.commits import transactional_id
 from autoscaler.handover.controller_state import ControllerState
-from autoscaler.handover.messages import Lapse, TransactionsOver
+from autoscaler.handover.messages import GivenUp, Lapse
 from autoscaler.handover.records import Tp
 from autoscaler.handover.worker_state import WorkerState
 from autoscaler.worker.intake import Batch, Intake, Lease, Run
@@ -66,7 +66,7 @@ def test_another_controller_fences_again() -> None:
 
 def test_a_fenced_worker_lapses() -> None:
     w = Driven().joined().holding()
-    assert w.feed(TransactionsOver(why="fenced")) == [Lapse(why="fenced")]
+    assert w.feed(GivenUp(why="fenced")) == [Lapse(why="fenced")]
     assert w.state.valid_until == float("-inf")
 
 

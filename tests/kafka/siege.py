@@ -251,7 +251,8 @@ def report(findings: dict[str, Finding], siege: Siege) -> str:
     rules = "\n".join(
         f"| {'ok' if f.ok else '' if f.ok is None else '**broken**'} | {f.rule} | {f.measured} |" for f in findings.values()
     )
-    return f"{siege.lasted_s / 60:.0f} minutes.\n\n| fault | times |\n|---|---:|\n{faults}\n\n| | rule | measured |\n|---|---|---|\n{rules}\n"
+    head = f"{siege.lasted_s / 60:.0f} minutes.\n\n"
+    return f"{head}| fault | times |\n|---|---:|\n{faults}\n\n| | rule | measured |\n|---|---|---|\n{rules}\n"
 
 
 def main() -> int:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autoscaler.worker.intake import Run
-from autoscaler.worker.loop import Loop
+from autoscaler.worker.offsets import Offsets
 
-commit = Loop._commit_plainly
+commit = Offsets._commit_plainly
 
 
-def stopped(self: Loop, wanted: Mapping[Run, int]) -> bool:
+def stopped(self: Offsets, wanted: Mapping[Run, int]) -> bool:
     flag = Path(os.environ["CONSUMER_LOG_DIR"]) / "armed"
     if flag.exists() and any(offset > 0 for offset in wanted.values()):
         flag.unlink()
@@ -20,5 +20,5 @@ def stopped(self: Loop, wanted: Mapping[Run, int]) -> bool:
     return commit(self, wanted)
 
 
-Loop._commit_plainly = stopped  # type: ignore[method-assign]
+Offsets._commit_plainly = stopped  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).resolve().parents[2] / "docs/examples/consumer.py"), run_name="__main__")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.kafka_topics import describe
@@ -142,3 +143,45 @@ def test_with_both_topics_lost_a_group_that_has_committed_is_observed_first(worl
         world.publisher.publish(intent(world, 0, 0, 0, 0))
     eventually_publish(world, intent(world, 0, 0, 0, 0))
     assert time.monotonic() - began >= 2.0
+
+
+def test_heartbeats_deleted_before_they_were_read_prove_nothing(
+    world: KafkaWorld, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a record lost that came with the news, where the first tries to go on fail."""
+    world.start(0)
+    world.publisher.publish(intent(world, 0, 0, 0, 0))
+    before = world.until(lambda s: not s.pending and len(s.owner) == 4)
+    log = world.publisher._log
+    assert log is not None
+    read, end, failures = log._read, log.end, iter((TransientError("not now"), TransientError("nor now")))
+
+    def failing(topic: str, spec: object = None) -> int:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return end(topic, spec)
+
+    reached = log._reached[HEARTBEAT_TOPIC]
+    monkeypatch.setattr(log, "_read", lambda: time.sleep(0.01))
+    where = TopicPartition(HEARTBEAT_TOPIC, log._partition)
+    deadline = time.monotonic() + PATIENCE_S
+    while (to := end(HEARTBEAT_TOPIC)) < reached + 200:  # more than a client fetches ahead of its reader
+        assert time.monotonic() < deadline
+        stray = Producer(own_broker.connection())
+        for _ in range(50):
+            stray.produce(HEARTBEAT_TOPIC, b"x" * 100_000, b"strange", partition=log._partition)
+        stray.flush(30)
+    where.offset = to
+    admin = AdminClient(own_broker.connection())
+    admin.delete_records([where])[where].result(30)
+    monkeypatch.setattr(log, "end", failing)
+    monkeypatch.setattr(log, "_read", read)
+    while world.publisher._state.log.floor < to - 1:
+        assert time.monotonic() < deadline
+        try:
+            world.publisher.observe()
+        except TransientError:
+            time.sleep(0.05)
+    assert next(failures, None) is None
+    state = world.until(lambda s: all(w.uuid == before.workers[0].uuid for w in s.workers))
+    assert (state.owner, state.orphans) == (before.owner, frozenset())

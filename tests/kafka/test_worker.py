@@ -174,11 +174,16 @@ class Publisher:
 
         until(f"{worker.name} holds {partitions}", look)
 
-    def committed_at(self, partition: int, offset: int) -> TopicPartition | None:
-        """Return what is committed, if it is this offset."""
+    def committed(self, partition: int) -> TopicPartition:
+        """Return what is committed; the offset is negative where nothing is."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
         (found,) = consumer.committed([TopicPartition(self.topic, partition)], 10)
         consumer.close()
+        return found
+
+    def committed_at(self, partition: int, offset: int) -> TopicPartition | None:
+        """Return what is committed, if it is this offset."""
+        found = self.committed(partition)
         return found if found.offset == offset else None
 
     def has_left(self, worker: Incarnation) -> bool:

@@ -1,17 +1,19 @@
 """A controller's process: what ``kafka_control.py`` and ``kafka_log.py`` do around ``ControllerState`` and ``next_plan``.
 
-Rule 1 as there: take over the transactional id, read both logs to the end, then cycle after cycle: read past the own last commit,
-record who is over, publish. A transaction whose end is not known is resolved before anything else is written.
+Rule 1 as there: take over the transactional id, read both logs to the end, say so in the log, then cycle after cycle: read past
+the own last commit, record who is over, publish. A transaction whose end is not known is resolved before anything else is
+written.
 """
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoscaler.handover.codec import decode, encode, encode_key
+from autoscaler.handover.commits import epoch_of
 from autoscaler.handover.controller_state import BY_HEARTBEATS, ControllerState
 from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
-from autoscaler.handover.records import Expired, Incarnation, Phase, Plan, Tick, Tp
+from autoscaler.handover.records import Expired, Incarnation, Phase, Plan, TakeOver, Tick, Tp
 from tests.handover.simulation.broker import Pair
 from tests.handover.simulation.runtime import Answer, Process, Thread
 from tests.handover.simulation.schedule import LEASE_S
@@ -24,6 +26,7 @@ TX = "controller"
 TX_TIMEOUT_S = 1.5
 _CALL_S = 1.0
 _TICK_S = 0.4
+_SAYS_SO_S = 1.0
 _CYCLE_S = 0.5
 
 Steps = Generator["float | Answer", object, bool]  # true: go on with the cycle
@@ -35,6 +38,9 @@ class Controller(Process):
     def __init__(self, world: "World", name: str, rate: float) -> None:
         super().__init__(world, name, rate)
         self.fenced = False
+        self.incarnation = world.new_id("led by")
+        self.number = -1  # its own, or the latest that was there when it began
+        self.named = ""  # the control topic in which that is
         self.ended_instances: set[str] = set()
         self._begin()
         self.spawn(self._main())
@@ -51,10 +57,8 @@ class Controller(Process):
         self.read_heartbeats = self.log_start = world.heartbeats.start
         self.state.log.started(self.log_start)
         self.ask_start_at = 0.0
-        self.unsure = False
+        self.unsure = self.refused = False
         self.open = False
-        self.foreign: dict[str, int] = {}
-        self.first_tick: int | None = None
         self.uuid = world.new_id(self.name)
         self.acked: int | None = None
 
@@ -96,14 +100,36 @@ class Controller(Process):
 
     def _open(self) -> Thread:
         self._begin()
-        if (yield from self._take_over()):
+        if self.named != self.place[0]:
+            self.named, self.number = self.place[0], -1
+        if (yield from self._fence_predecessor()) and (yield from self._take_over()):
             self.open = True
             self.world.note(self, f"has taken over as {self.uuid}")
             self.world.taken_over(self)
             self.reach("opened")
 
     def _take_over(self) -> Steps:
-        """Fence the predecessor, then read what was written before now."""
+        """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that."""
+        if self.number < 0:
+            self.number = self.state.number
+        for _ in range(5):
+            if self._superseded():
+                return False
+            if self.state.controller is not None and self.state.controller.incarnation == self.incarnation:
+                self.number = self.state.number
+                return True
+            record = TakeOver(group=GROUP, control_id=self.place[0], number=self.state.number + 1, incarnation=self.incarnation)
+            done = yield from self._commit([encode(record)])
+            if not ((done and (yield from self._caught_up())) or (yield from self._resolve())):
+                return False
+        return False
+
+    def _superseded(self) -> bool:
+        self.fenced = self.fenced or self.state.superseded(self.incarnation, self.number)
+        return self.fenced
+
+    def _fence_predecessor(self) -> Steps:
+        """Take the transactional id, then read what was written before now."""
         world = self.world
         epoch = yield self.send("init", lambda: world.coordinator.init(TX, world.control), to="control", timeout_s=_CALL_S)
         if not isinstance(epoch, int):
@@ -157,11 +183,6 @@ class Controller(Process):
             if record is None:
                 continue
             self.state.fold(record, offset=offset, at=log.times[offset - log.start])
-            if isinstance(record, Tick) and record.group == GROUP:
-                if record.incarnation != self.uuid:
-                    self.foreign.setdefault(record.incarnation, offset)
-                elif self.first_tick is None:
-                    self.first_tick = offset
         self.read_heartbeats = to
         if world.t >= self.ask_start_at:
             self.ask_start_at = world.t + 3 * world.random()
@@ -184,7 +205,7 @@ class Controller(Process):
     def _cycle(self) -> Thread:
         if self.unsure and not (yield from self._resolve()):
             return
-        if not (yield from self._caught_up()):
+        if not (yield from self._caught_up()) or self._superseded():
             return
         self._count_expiries()
         if not (yield from self._expire()):
@@ -279,6 +300,7 @@ class Controller(Process):
                 losses=losses,
                 resets=resets,
                 parked=parked,
+                epochs_before=max((epoch_of(metadata) for _, metadata in world.offsets.committed.values()), default=0),
             ),
         )
         if state.plan is not None and plan.grants == grants and plan.starts == state.plan.starts and world.random() < 0.5:
@@ -324,10 +346,9 @@ class Controller(Process):
     # --- transactions ---
 
     def _commit(self, pairs: Sequence[Pair]) -> Steps:
-        """Write in one transaction. False: fenced, or nobody knows (then it is resolved before anything else)."""
+        """Write in one transaction. False: refused, or nobody knows (then it is resolved before anything else)."""
         world, epoch, log = self.world, self.epoch, self.world.control
         self.reach("begun")
-        began = world.t
 
         def produce() -> tuple[int, ...]:
             found = world.coordinator.produce(TX, epoch, log, pairs, world.t)
@@ -338,7 +359,7 @@ class Controller(Process):
 
         offsets = yield self.send("begin", produce, to="control", timeout_s=_CALL_S)
         if offsets == ():
-            return self._refused(began)
+            return self._refused()
         if not isinstance(offsets, tuple):
             self.unsure = True
             return False
@@ -349,24 +370,25 @@ class Controller(Process):
             self.unsure = True
             return False
         if not done:
-            return self._refused(began)
+            return self._refused()
         self.barrier = max([self.barrier, *(o + 1 for o in offsets)])
         return True
 
-    def _refused(self, began: float) -> bool:
-        """Judge by how long it took: the coordinator also fences a transaction that outlived its timeout."""
-        if self.world.t - began < TX_TIMEOUT_S:
-            self.fenced = True
-        self.unsure = True
+    def _refused(self) -> bool:
+        self.unsure = self.refused = True
+        self.world.reached("fenced at its commit")
         return False
 
     def _resolve(self) -> Steps:
-        """Find out what became of an unfinished transaction; a successor is looked for before the id is taken again."""
-        self._read_beats(self.world.heartbeats.end)
-        if self.first_tick is not None and any(o > self.first_tick for o in self.foreign.values()):
-            self.fenced = True
+        """Find out what became of an unfinished transaction; who has fenced this controller is given time to say so."""
+        limit = self.world.t + (_SAYS_SO_S if self.refused else 0.0)
+        while not self.state.superseded(self.incarnation, self.number) and self.world.t < limit:
+            yield 0.2
+            self._read_available(0)
+        if self._superseded():
             return False
-        if not (yield from self._take_over()):
+        self.refused = False
+        if not (yield from self._fence_predecessor()) or self._superseded():
             return False
         self.unsure = False
         return True

@@ -18,7 +18,7 @@ class Open:
 
     number: int
     outputs: tuple[Copied, ...]
-    offsets: tuple[tuple[Tp, int], ...]
+    offsets: tuple[tuple[Tp, int, int], ...]  # partition, offset, granting epoch
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Transactions:
     def pending(self, tps: Iterable[Tp]) -> bool:
         """Return whether the committed offset of one of these is not known yet."""
         asked = set(tps)
-        return any(tp in asked for o in self.open.values() for tp, _ in o.offsets)
+        return any(tp in asked for o in self.open.values() for tp, *_ in o.offsets)
 
     def show(self, outputs: Iterable[Copied]) -> list[tuple[Tp, int]]:
         """Let readers see outputs, and return those that they have seen before."""

@@ -307,7 +307,7 @@ class Worker(Process):
             return
         if not self.valid(loop):
             return
-        offsets = [(r.tp, o) for r, o in wanted.items()]
+        offsets = [(r.tp, o, r.epoch) for r, o in wanted.items()]
         landed = yield self.send("commit", lambda: world.commit(offsets), to="offsets", timeout_s=_CALL_S)
         if landed is None:
             return
@@ -350,14 +350,14 @@ class Worker(Process):
             for run, offset in wanted.items():
                 run.committed = offset
         elif outcome is Outcome.OVER:
-            self.step(loop, messages.TransactionsOver(why="its transactions are over"))
+            self.step(loop, messages.GivenUp(why="its transactions are over"))
         return outcome
 
     def _complete(self, loop: Loop, outputs: tuple[Copied, ...], wanted: dict[Run, int]) -> Transacted:
         world, uuid, epoch = self.world, loop.me.uuid, loop.epoch
         loop.transactions += 1
         number = loop.transactions
-        transaction = Open(number, outputs, tuple((r.tp, o) for r, o in wanted.items()))
+        transaction = Open(number, outputs, tuple((r.tp, o, r.epoch) for r, o in wanted.items()))
         self.reach("transaction")
         written = yield self.send("commit", lambda: world.write(uuid, epoch, transaction), to="offsets", timeout_s=_CALL_S)
         if written is None:

@@ -11,7 +11,7 @@ from itertools import count
 
 from autoscaler.handover.codec import decode, encode, key_of
 from autoscaler.handover.commits import commit_metadata
-from autoscaler.handover.records import Heartbeat, Incarnation, Plan, Tp, Unparked
+from autoscaler.handover.records import Heartbeat, Incarnation, Plan, TakeOver, Tp, Unparked
 from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
 from tests.handover.simulation.controller import Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
@@ -129,12 +129,12 @@ class World(Agenda):
             at = min(at, self.schedule.quiet_from)
         return int(max(0.0, at - self._made_at[tp]) * RECORDS_PER_S)
 
-    def commit(self, offsets: list[tuple[Tp, int]]) -> bool:
+    def commit(self, offsets: list[tuple[Tp, int, int]]) -> bool:
         """Take a commit: none may cover a record that nobody has processed."""
-        for tp, offset in offsets:
+        for tp, offset, epoch in offsets:
             if offset > self._done[tp]:
                 raise Violation(Promise.NOTHING_LOST, f"{tp} committed at {offset}, processed up to {self._done[tp]}")
-            self.offsets.committed[tp.partition] = (offset, commit_metadata(tp.topic_id, 0, ""))
+            self.offsets.committed[tp.partition] = (offset, commit_metadata(tp.topic_id, epoch, ""))
         return True
 
     # --- the workers' transactions ---
@@ -162,7 +162,7 @@ class World(Agenda):
             raise Violation(Promise.ONCE, f"{twice[0]} by {uuid}")
         for tp, first, end in found.outputs:
             self.processed(tp, first, end)
-        for tp, offset in found.offsets:
+        for tp, offset, _ in found.offsets:
             if self.committed_or(tp, 0) > offset:
                 raise Violation(Promise.OFFSETS_GROW, f"{tp} from {self.committed_or(tp, 0)} to {offset} by {uuid}")
         return self.commit(list(found.offsets))
@@ -454,7 +454,7 @@ class World(Agenda):
         left = []
         for entry in self.control.entries:
             record = entry.decoded(self.control.topic_id).record
-            if record is None or isinstance(record, Plan) or key_of(record)[1] != GROUP:
+            if record is None or isinstance(record, Plan | TakeOver) or key_of(record)[1] != GROUP:
                 continue
             if str(key_of(record)[-1]) not in known:
                 left.append(record)
