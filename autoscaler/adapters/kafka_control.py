@@ -20,7 +20,7 @@ from autoscaler.adapters.control_transactions import TRANSACTION_TIMEOUT_S, Cont
 from autoscaler.adapters.control_view import Latencies, active_by_slot, view
 from autoscaler.adapters.kafka_durability import Durability
 from autoscaler.adapters.kafka_fence import fence
-from autoscaler.adapters.kafka_log import LogReader, fold
+from autoscaler.adapters.kafka_log import LogReader, fold, tick_every_s
 from autoscaler.adapters.kafka_topics import (
     Connection,
     TopicFacts,
@@ -44,7 +44,6 @@ from autoscaler.ports import Clock, PlanIntent
 
 _CALL_S = 5.0
 _LOOK_S = 2.0
-_TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
@@ -88,7 +87,7 @@ class KafkaControl:
     ) -> None:
         self._connection, self._group, self._topics = dict(connection), group, topics
         self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
-        self._tick_s = min(_TICK_MAX_S, lease_s / 10)
+        self._tick_s = tick_every_s(lease_s)
         self._durability, self._check_at = Durability(group, replication_factor), 0.0
         self._admin = admin_client(connection)
         self._log: LogReader | None = None

@@ -60,6 +60,11 @@ class Entry:
     at: float
 
 
+def tick_every_s(lease_s: float) -> float:
+    """Return how often a controller stamps the heartbeat log: two of these pass before a silent worker is proven to be over."""
+    return min(1.0, max(0.2, lease_s / 30))
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Heartbeats before ``log_start`` may have been missed."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.control_view import Latencies, view
-from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold
+from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold, tick_every_s
 from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, describe
 from autoscaler.adapters.remarks import Remarks
 from autoscaler.errors import AutoscalerError, TransientError
@@ -22,7 +22,6 @@ from autoscaler.ports import Clock
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_TICK_MAX_S = 1.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _RETRY_S = 5.0
@@ -55,7 +54,7 @@ class KafkaWatch:
     ) -> None:
         self._connection, self._group, self._topics = dict(connection), group, topics
         self._lease_s, self._slot_of, self._clock = lease_s, slot_of, clock
-        self._tick_s = min(_TICK_MAX_S, lease_s / 10)
+        self._tick_s = tick_every_s(lease_s)
         self._log: LogReader | None = None
         self._state = ControllerState(group, "", lease_s)
         self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)

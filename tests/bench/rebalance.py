@@ -24,6 +24,7 @@ from autoscaler.embedded.broker import Broker
 from autoscaler.model import TopicPartition, WorkerPhase
 from tests.bench.handover import FAST, PRODUCER, intent, make_topic, managed_group, milliseconds, settle
 from tests.bench.processed import Processed, read, waits
+from tests.bench.stages import Log
 from tests.bench.subscribed import PROTOCOLS, Subscribed
 
 RECORD_BYTES = 4000
@@ -175,7 +176,8 @@ def measure(protocol: str, bootstrap: str, directory: Path, args: argparse.Names
             at = time.time()
             events.append(Event("kill", at, fleet.kill()))
             time.sleep(_SETTLES_S)
-    return [(f"{protocol}: {what}", figure) for what, figure in _rows(read(directory / "processed"), events)]
+    log = None if protocol in PROTOCOLS else Log(directory / "workers")
+    return [(f"{protocol}: {what}", figure) for what, figure in _rows(read(directory / "processed"), events, log)]
 
 
 @contextmanager
@@ -190,7 +192,7 @@ def _load(bootstrap: str, topic: str, args: argparse.Namespace) -> Iterator[None
         producer.wait()
 
 
-def _rows(by: dict[int, list[Processed]], events: list[Event]) -> Iterator[tuple[str, str]]:
+def _rows(by: dict[int, list[Processed]], events: list[Event], log: Log | None) -> Iterator[tuple[str, str]]:
     for what in ("join", "leave"):
         moved, unmoved, calm = [], [], []
         of_this = [e for e in events if e.what == what]
@@ -208,17 +210,27 @@ def _rows(by: dict[int, list[Processed]], events: list[Event]) -> Iterator[tuple
     kills = [e for e in events if e.what == "kill"]
     if kills:
         gone = [_without_owner(by, e) for e in kills]
-        yield "killed: without an owner, p50 / p95 / max of all partitions", milliseconds([x for each in gone for x in each])
+        yield "killed: without a record, p50 / p95 / max of all partitions", milliseconds([x for each in gone for x in each])
+        if (
+            log is not None
+        ):  # what waits is worked off one after the other: the last partition's first record waits for the others'
+            owned = [at - e.at for e in kills for p in _held(by, e) if (at := log.begun(p, e.at)) is not None]
+            yield "... until the new owner fetches", milliseconds(owned)
         yield "... records processed twice, each kill", " ".join(str(_twice(by, e)) for e in kills)
+
+
+def _held(by: dict[int, list[Processed]], event: Event) -> list[int]:
+    """Return the partitions that the victim held."""
+    before = {p: [r.worker for r in records if r.done < event.at] for p, records in by.items()}
+    return [p for p, workers in before.items() if workers and workers[-1] == event.victim]
 
 
 def _without_owner(by: dict[int, list[Processed]], event: Event) -> list[float]:
     """Return from the kill until somebody else's first record, for each partition that the victim held."""
     out = []
-    for records in by.values():
-        before = [r for r in records if r.done < event.at]
-        after = next((r for r in records if r.done >= event.at and r.worker != event.victim), None)
-        if before and before[-1].worker == event.victim and after is not None:
+    for partition in _held(by, event):
+        after = next((r for r in by[partition] if r.done >= event.at and r.worker != event.victim), None)
+        if after is not None:
             out.append(after.done - max(event.at, after.appended))
     return out
 

@@ -71,6 +71,11 @@ class Log:
         begun = {p: at for (stage, number, p), at in self._at.items() if (stage, number) == ("fetching", epoch)}
         return [begun[p] - ended[p] for p in begun.keys() & ended.keys()]
 
+    def begun(self, partition: int, after: float) -> float | None:
+        """Return when a partition was first fetched by a new owner after that time."""
+        times = [at for (stage, _, p), at in self._at.items() if (stage, p) == (BY_NEW_OWNER[-1], partition) and at > after]
+        return min(times, default=None)
+
     def of(self, epoch: int, published: float) -> dict[int, list[float]]:
         """Return, for each partition that changed hands under a plan, how long it took until it was being fetched, by stage.
 
