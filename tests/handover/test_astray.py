@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from autoscaler.handover.planning import next_plan
 from autoscaler.handover.records import Heartbeat, Incarnation, Phase, Plan, Reset, Tp
-from tests.handover.test_controller_state import LEASE, P0, TOPIC, A, B, G, Log, alive, intended
+from tests.handover.controller_driver import LEASE, P0, TOPIC, A, B, G, Log, alive, intended
 
 
 def beat(log: Log, worker: Incarnation, owned: dict[Tp, int], *, epoch: int, astray: tuple[tuple[Tp, int], ...] = ()) -> None:

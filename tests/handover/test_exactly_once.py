@@ -12,8 +12,8 @@ from autoscaler.handover.records import Tp
 from autoscaler.handover.worker_state import WorkerState
 from autoscaler.worker.intake import Batch, Intake, Lease, Run
 from autoscaler.worker.settings import WorkerSettings, worker_settings
-from tests.handover.test_controller_state import CONTROL, LEASE, P0, A, B, C, G, Log, alive
-from tests.handover.test_worker_state import Driven, L
+from tests.handover.controller_driver import CONTROL, LEASE, P0, A, B, C, G, Log, alive
+from tests.handover.worker_driver import Driven, L
 
 
 def two_over() -> Log:

@@ -8,7 +8,7 @@ from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.planning import next_plan
 from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
 from autoscaler.handover.records import Incarnation, Left, Loss, Plan, Released, Tp, Unparked
-from tests.handover.test_controller_state import CONTROL, LEASE, P0, P1, TOPIC, A, B, C, G, Log, alive, intended
+from tests.handover.controller_driver import CONTROL, LEASE, P0, P1, TOPIC, A, B, C, G, Log, alive, intended
 
 D, E = (Incarnation(n, f"{n}-uuid") for n in "de")
 PARK_AFTER = 3

@@ -15,7 +15,7 @@ from autoscaler.handover.messages import Drained, LogRead, OffsetsRead, ReadOffs
 from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Phase, Plan, Tick, Tp
 from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE, WorkerState
-from tests.handover.test_worker_state import Driven
+from tests.handover.worker_driver import Driven
 
 G, C, T = "g", "control-id", "topic-id"
 OLD, NEW = Incarnation("g-0", "old"), Incarnation("g-1", "new")

@@ -1,7 +1,6 @@
-"""The worker's rules one by one, and what must hold whatever happens in whatever order."""
+"""How a worker gains and loses partitions, and what must hold whatever happens in whatever order."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,17 +12,13 @@ from autoscaler.handover.messages import (
     Elapsed,
     Event,
     HeartbeatAcked,
-    HeartbeatFailed,
     Lapse,
     Leave,
-    LogRead,
     OffsetsRead,
     OffsetsUnread,
     OutOfRange,
     ReadOffsets,
-    Ready,
     ReleaseLost,
-    SendHeartbeat,
     SendLeft,
     SendReleased,
     Start,
@@ -31,153 +26,17 @@ from autoscaler.handover.messages import (
     Taking,
 )
 from autoscaler.handover.records import (
-    RECOMMIT_S,
-    Epoch,
     Expired,
     Grant,
-    Heartbeat,
     Incarnation,
     Left,
-    Phase,
     Plan,
     Released,
     Reset,
     Tp,
-    Wait,
-    recommit_s,
 )
-from autoscaler.handover.worker_state import NOWHERE, WorkerState, step
-
-G, C, T, L = "g", "control-id", "topic-id", 10.0
-A, B, X = (Incarnation(n, f"{n}-uuid") for n in "abx")
-P0, P1 = Tp(T, 0), Tp(T, 1)
-
-
-def plan(
-    number: int,
-    owners: dict[Tp, tuple[Incarnation, int]],
-    waits: dict[Tp, dict[Incarnation, int]] | None = None,
-    starts: dict[Tp, int] | None = None,
-) -> Plan:
-    return Plan(
-        group=G,
-        epoch=Epoch(C, number),
-        topics={T: "topic"},
-        grants={tp: Grant(owner=w, epoch=e) for tp, (w, e) in owners.items()},
-        waits={tp: tuple(Wait(worker=w, epoch=e) for w, e in ws.items()) for tp, ws in (waits or {}).items()},
-        starts=starts or {},
-        leases_s={},
-        requested=(),
-        summary="",
-        at=0.0,
-    )
-
-
-def released(worker: Incarnation, epoch: int, tp: Tp = P0) -> Released:
-    return Released(group=G, tp=tp, worker=worker, control_id=C, epoch=epoch, offset=5)
-
-
-@dataclass
-class Driven:
-    """A worker fed by hand; ``did`` collects everything but heartbeats."""
-
-    state: WorkerState = field(default_factory=lambda: WorkerState(group=G, me=A, control_id=C, lease_s=L, max_batch_s=50.0))
-    now: float = 0.0
-    beats: list[Heartbeat] = field(default_factory=list)
-
-    def feed(self, event: Event, at: float | None = None) -> list[Effect]:
-        self.now = self.now if at is None else at
-        self.state, effects = step(self.state, event, self.now)
-        self.beats += [e.heartbeat for e in effects if isinstance(e, SendHeartbeat)]
-        return [e for e in effects if not isinstance(e, SendHeartbeat)]
-
-    def read(self, *records: Plan | Expired | Released | Left | tuple[str | int, ...]) -> list[Effect]:
-        return self.feed(LogRead(records=records))
-
-    def joined(self) -> "Driven":
-        self.feed(Elapsed())
-        self.feed(HeartbeatAcked(stamp=self.beats[-1].stamp, offset=0))
-        return self
-
-    def holding(self, tp: Tp = P0, number: int = 1) -> "Driven":
-        assert self.read(plan(number, {tp: (A, number)})) == [ReadOffsets(asked=((tp, number),))]
-        taking = Taking(tp=tp, epoch=number, offset=5, unclaimed=False)
-        assert self.feed(OffsetsRead(offsets=((tp, number, 5),))) == [Start(takings=(taking,))]
-        return self
-
-
-def sent(effects: Iterable[Effect]) -> list[tuple[Tp, int, int]]:
-    return [(e.released.tp, e.released.epoch, e.released.offset) for e in effects if isinstance(e, SendReleased)]
-
-
-# --- rule 6: the lease ---
-
-
-def test_heartbeats_go_out_ten_times_a_lease_and_one_at_a_time() -> None:
-    w = Driven()
-    w.feed(Elapsed(), 0.0)
-    w.feed(Elapsed(), 3.0)
-    assert [h.stamp for h in w.beats] == [0.0]  # the first is still in flight
-    w.feed(HeartbeatAcked(stamp=0.0, offset=7))
-    w.feed(Elapsed(), 3.5)
-    assert [(h.stamp, h.acked) for h in w.beats] == [(0.0, None), (3.0, 7)]
-    w.feed(HeartbeatAcked(stamp=3.0, offset=9), 3.6)
-    for t in (3.9, 4.0, 4.5):
-        w.feed(Elapsed(), t)
-    assert [h.stamp for h in w.beats] == [0.0, 3.0, 4.0]
-
-
-def test_a_lease_counts_from_the_stamp_of_the_acknowledged_heartbeat() -> None:
-    w = Driven()
-    w.feed(Elapsed(), 1.0)
-    assert w.state.valid_until == float("-inf")  # not before the first acknowledgement
-    w.feed(HeartbeatAcked(stamp=1.0, offset=0), 9.0)
-    assert w.state.valid_until == 1.0 + L
-
-
-def test_a_lease_lapses_without_a_first_acknowledgement_and_a_late_one_does_not_revive_it() -> None:
-    w = Driven()
-    w.feed(Elapsed(), 1.0)
-    assert [type(e) for e in w.feed(Elapsed(), 1.0 + L)] == [Lapse]
-    assert w.feed(HeartbeatAcked(stamp=1.0, offset=0)) == []
-    assert w.state.valid_until == float("-inf")
-
-
-def test_offsets_of_a_heartbeat_log_made_anew_replace_those_of_the_old_one() -> None:
-    """A high offset of a log that is no more would soon pass for evidence in the new one: its own records there are others."""
-    w = Driven()
-    w.feed(Elapsed(), 0.0)
-    w.feed(HeartbeatAcked(stamp=0.0, offset=500), 0.1)
-    w.feed(Elapsed(), 2.0)
-    w.feed(HeartbeatAcked(stamp=2.0, offset=3), 2.1)
-    w.feed(Elapsed(), 4.0)
-    assert w.beats[-1].acked == 3
-
-
-def test_an_acknowledgement_that_comes_after_the_lease_is_itself_the_lapse() -> None:
-    w = Driven().joined().holding()
-    w.feed(Elapsed(), 2.0)
-    assert [type(e) for e in w.feed(HeartbeatAcked(stamp=2.0, offset=1), L)] == [Lapse]
-    beats = len(w.beats)
-    w.feed(Elapsed(), L + 1)
-    assert len(w.beats) == beats  # a lapsed incarnation sends no heartbeat
-    assert w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}})) == []  # nor a release
-
-
-@pytest.mark.parametrize(
-    "record", [Expired(group=G, worker=A, control_id=C, evidence="x"), Left(group=G, worker=A, control_id=C)]
-)
-def test_reading_of_the_own_end_is_a_lapse(record: Expired | Left) -> None:
-    w = Driven().joined().holding()
-    assert [type(e) for e in w.read(record)] == [Lapse]
-
-
-def test_a_heartbeat_that_failed_is_sent_again_at_once() -> None:
-    w = Driven()
-    w.feed(Elapsed(), 0.0)
-    w.feed(HeartbeatFailed(stamp=0.0), 0.2)
-    assert [h.stamp for h in w.beats] == [0.0, 0.2]
-
+from autoscaler.handover.worker_state import NOWHERE
+from tests.handover.worker_driver import P0, P1, A, B, C, Driven, G, L, T, X, plan, released, sent
 
 # --- rule 4: gaining ---
 
@@ -379,124 +238,6 @@ def test_leaving_after_an_error_says_in_which_partition_it_was() -> None:
     w.feed(Leave(failed=frozenset({P1})))
     done = w.feed(Drained(offsets=((P0, 9), (P1, 5))))
     assert [(e.released.tp, e.released.failed) for e in done if isinstance(e, SendReleased)] == [(P0, False), (P1, True)]
-
-
-# --- rule 10: idle partitions ---
-
-
-@pytest.mark.parametrize(
-    ("retention_s", "every_s", "why"),
-    [(60.0, 15.0, "a quarter"), (7 * 86_400.0, RECOMMIT_S, "never seldom"), (None, RECOMMIT_S, "nobody may say")],
-)
-def test_what_stands_still_is_committed_again_in_good_time(retention_s: float | None, every_s: float, why: str) -> None:
-    w = Driven().joined()
-    assert w.state.recommit_s == RECOMMIT_S
-    said = None if retention_s is None else recommit_s(retention_s)
-    w.read(replace(plan(2, {}), recommit_s=said))
-    assert w.state.recommit_s == every_s, why
-
-
-# --- rule 5: out of range ---
-
-
-def astray() -> Driven:
-    """Return a worker that holds a partition whose next offset, 9, the log does not hold; the clock stands at 1 s."""
-    w = Driven().joined().holding()
-    assert w.feed(OutOfRange(tp=P0, offset=9), 1.0) == []
-    return w
-
-
-def reset(number: int, start: int, offset: int = 9, owner: Incarnation = A) -> Plan:
-    made = plan(number, {P0: (owner, 1 if owner == A else number)})
-    return replace(made, resets={P0: Reset(offset=offset, start=start, epoch=number)})
-
-
-def test_an_offset_out_of_range_is_told_and_the_partition_stands_still_and_stays_owned() -> None:
-    w = astray()
-    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=9))
-    w.feed(Elapsed(), 1.5)
-    assert (w.beats[-1].astray, w.beats[-1].owned) == (((P0, 9),), {P0: 1})
-    assert w.feed(Elapsed(), 2.1) == [ReadOffsets(asked=((P0, 1),))], "somebody may have reset it by hand"
-    assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
-
-
-def test_it_goes_on_where_the_plan_says_and_claims_that_first() -> None:
-    w = astray()
-    assert w.read(reset(2, 40)) == [ReadOffsets(asked=((P0, 1),))]
-    (start,) = w.feed(OffsetsRead(offsets=((P0, 1, 9),)))
-    assert start == Start(takings=(Taking(tp=P0, epoch=1, offset=40, unclaimed=True),))
-    assert w.state.astray == {}
-
-
-def test_a_reset_of_another_offset_than_the_committed_one_is_not_followed() -> None:
-    w = astray()
-    w.read(reset(2, 40, offset=8))
-    assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
-    assert w.feed(Elapsed(), 5.0) == [ReadOffsets(asked=((P0, 1),))]
-    found = w.feed(OffsetsRead(offsets=((P0, 1, 30),)))
-    assert found == [Start(takings=(Taking(tp=P0, epoch=1, offset=30, unclaimed=False),))], "an operator has committed 30"
-
-
-def test_the_next_owner_begins_where_the_plan_says_without_trying_the_old_offset() -> None:
-    w = Driven().joined()
-    assert w.read(reset(2, 40, owner=A)) == [ReadOffsets(asked=((P0, 1),))]
-    (start,) = w.feed(OffsetsRead(offsets=((P0, 1, 9),)))
-    assert start == Start(takings=(Taking(tp=P0, epoch=1, offset=40, unclaimed=True),))
-
-
-def test_a_partition_out_of_range_that_is_taken_away_is_released_at_once() -> None:
-    w = astray()
-    assert sent(w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))) == [(P0, 2, -1)]
-    assert w.state.astray == {}
-
-
-def test_out_of_range_and_told_to_give_it_up_at_once_it_is_drained() -> None:
-    w = Driven().joined().holding()
-    w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))
-    assert sent(w.feed(OutOfRange(tp=P0, offset=9))) == [(P0, 2, 9)]
-
-
-def test_an_older_plan_changes_nothing() -> None:
-    w = Driven().joined().holding(P0, 5)
-    assert w.read(plan(4, {P0: (B, 4)}, {P0: {A: 4}})) == []
-
-
-# --- rule 7: progress ---
-
-
-def test_an_application_that_does_not_return_is_stuck_and_then_silent() -> None:
-    w = Driven().joined().holding()
-    for t in range(1, 130):
-        w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=t), float(t))
-        w.feed(Elapsed(busy_since=0.0))
-    assert [h.phase for h in w.beats].count(Phase.STUCK) > 1
-    assert w.state.lapsed
-    assert w.beats[-1].stamp <= 2 * w.state.max_batch_s + 1
-
-
-def test_a_control_log_that_cannot_be_read_makes_it_stuck_and_then_silent_until_it_is_read_again() -> None:
-    w = Driven(state=WorkerState(group=G, me=A, control_id=C, lease_s=100.0, max_batch_s=50.0)).joined()
-    w.feed(Ready())
-    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=2))
-    for at, phase in ((50.0, Phase.ACTIVE), (60.0, Phase.STUCK)):
-        w.feed(Elapsed(read_at=0.0), at)
-        assert w.beats[-1].phase is phase
-        w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=int(at)))
-    sent = len(w.beats)
-    w.feed(Elapsed(read_at=0.0), 101.0)
-    assert len(w.beats) == sent
-    w.feed(Elapsed(read_at=101.5), 102.0)
-    assert w.beats[-1].phase is Phase.ACTIVE
-
-
-def test_phases_follow_readiness_and_leaving() -> None:
-    w = Driven().joined()
-    w.feed(Ready(), 1.0)
-    w.feed(HeartbeatAcked(stamp=1.0, offset=1))
-    w.holding()
-    w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=2))
-    w.feed(Leave(), 2.0)
-    assert [h.phase for h in w.beats] == [Phase.JOINING, Phase.ACTIVE, Phase.ACTIVE, Phase.DRAINING]
 
 
 # --- whatever happens ---
