@@ -1,12 +1,14 @@
 """What tests on a real broker share besides the brokers themselves."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from autoscaler.embedded.broker import Broker, Cluster
+from tests.kafka.workers import Publisher, Workers
 
 Produce = Callable[..., None]
 
@@ -35,3 +37,19 @@ def produce(broker: Broker) -> Produce:
         assert not failed
 
     return send
+
+
+@pytest.fixture
+def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
+    """Publish plans for the group's workers, and read what they say."""
+    publisher = Publisher(broker.bootstrap, group, topic)
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture
+def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[Workers]:
+    """Run the example consumer as processes; a test may take another script."""
+    started = Workers(broker.bootstrap, group, topic, tmp_path)
+    yield started
+    started.close()

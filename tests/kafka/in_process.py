@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.records import Epoch, Grant, Incarnation, Plan, Tp, Wait
 from autoscaler.worker import ManagedConsumer
-from tests.kafka.test_worker import Publisher
+from tests.kafka.workers import Publisher
 
 LEASE_S = 15.0  # a busy machine ends none
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import sqlite3
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from autoscaler.embedded.broker import Broker
 from autoscaler.worker.settings import WorkerSettings
 from tests.conftest import create_topic
-from tests.kafka.test_worker import Publisher, Workers, until
+from tests.kafka.workers import Publisher, Workers, until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -51,18 +51,6 @@ def test_the_page_names_every_setting_with_its_default() -> None:
             assert float(said[name].split()[0].replace(",", "")) == field.default, name
 
 
-@pytest.fixture
-def group(topic: str) -> str:
-    return f"group-{topic}"
-
-
-@pytest.fixture
-def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
-    publisher = Publisher(broker.bootstrap, group, topic)
-    yield publisher
-    publisher.close()
-
-
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
@@ -70,12 +58,10 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[Workers]:
-    started = Workers(broker.bootstrap, group, topic, tmp_path)
-    started.script = EXAMPLES / "orders.py"
-    started.environment |= {"ORDERS_DB": str(tmp_path / "orders.db"), "METRICS_PORT": str(free_port())}
-    yield started
-    started.close()
+def workers(workers: Workers, tmp_path: Path) -> Workers:
+    workers.script = EXAMPLES / "orders.py"
+    workers.environment |= {"ORDERS_DB": str(tmp_path / "orders.db"), "METRICS_PORT": str(free_port())}
+    return workers
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,29 +14,15 @@ from kafka import KafkaProducer
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.records import Incarnation, Phase
 from autoscaler.worker.loop import EXIT_HELD
-from tests.kafka.test_worker import LEASE_S, Publisher, Workers, all_processed, until
+from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed, until
 
 Say = Callable[..., None]
 
 
 @pytest.fixture
-def group(topic: str) -> str:
-    return f"group-{topic}"
-
-
-@pytest.fixture
-def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
-    publisher = Publisher(broker.bootstrap, group, topic)
-    yield publisher
-    publisher.close()
-
-
-@pytest.fixture
-def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[Workers]:
-    started = Workers(broker.bootstrap, group, topic, tmp_path)
-    started.script = Path(__file__).with_name("processing_consumer.py")
-    yield started
-    started.close()
+def workers(workers: Workers) -> Workers:
+    workers.script = Path(__file__).with_name("processing_consumer.py")
+    return workers
 
 
 @pytest.fixture

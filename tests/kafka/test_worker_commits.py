@@ -10,14 +10,7 @@ from autoscaler.embedded.broker import Broker
 from autoscaler.handover.commits import commit_metadata
 from autoscaler.handover.records import Incarnation, Tp, Wait
 from tests.kafka.in_process import Running, plan
-from tests.kafka.test_worker import Publisher, until
-
-
-@pytest.fixture
-def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
-    publisher = Publisher(broker.bootstrap, group, topic)
-    yield publisher
-    publisher.close()
+from tests.kafka.workers import Publisher, until
 
 
 @pytest.fixture

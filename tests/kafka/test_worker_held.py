@@ -1,6 +1,6 @@
 """Applications that do not return, take long and say so, or end by an error; and a worker that cannot read its control log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,22 +9,13 @@ from confluent_kafka import Producer
 from autoscaler.embedded.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, Phase
 from autoscaler.worker.loop import EXIT_HELD
-from tests.kafka.test_worker import Publisher, Workers, until
+from tests.kafka.workers import Publisher, Workers, until
 
 
 @pytest.fixture
-def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
-    publisher = Publisher(broker.bootstrap, group, topic)
-    yield publisher
-    publisher.close()
-
-
-@pytest.fixture
-def workers(broker: Broker, group: str, topic: str, tmp_path: Path) -> Iterator[Workers]:
-    started = Workers(broker.bootstrap, group, topic, tmp_path)
-    started.script = Path(__file__).with_name("held_consumer.py")
-    yield started
-    started.close()
+def workers(workers: Workers) -> Workers:
+    workers.script = Path(__file__).with_name("held_consumer.py")
+    return workers
 
 
 @pytest.fixture

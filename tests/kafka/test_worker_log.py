@@ -9,14 +9,7 @@ from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
 from autoscaler.worker import waiting
 from tests.kafka.in_process import Running, plan
-from tests.kafka.test_worker import Publisher, until
-
-
-@pytest.fixture
-def control(broker: Broker, group: str, topic: str) -> Iterator[Publisher]:
-    publisher = Publisher(broker.bootstrap, group, topic)
-    yield publisher
-    publisher.close()
+from tests.kafka.workers import Publisher, until
 
 
 @pytest.fixture

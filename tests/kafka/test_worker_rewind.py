@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kafka.test_worker import LEASE_S, Publisher, Workers, all_processed, control, group, until, workers
-
-__all__ = ["control", "group", "workers"]  # fixtures
+from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed, until
 
 
 def test_a_planned_move_repeats_nothing_after_a_late_commit(

@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kafka.test_worker import PATIENCE_S, Publisher, Workers, control, group, until, workers
+from tests.kafka.workers import PATIENCE_S, Publisher, Workers, until
 
-__all__ = ["control", "group", "workers"]  # fixtures
 TEARS, EACH = 6, 300
 
 
