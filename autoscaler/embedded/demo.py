@@ -74,7 +74,7 @@ def advised(options: Options, console: Console) -> int:
         for number in range(_MEMBERS):
             arguments = ("--bootstrap", stage.broker.bootstrap, "--topic", stage.topic, "--group", stage.group.group)
             name = f"consumer-{number}"
-            stage.spawn(name, [sys.executable, "-m", "autoscaler.embedded.native", *arguments, "--client", name])
+            stage.spawn(name, [sys.executable, "-m", "autoscaler.embedded.subscriber", *arguments, "--client", name])
     stage.start_job()
     stage.drive()
     stage.stop_job()

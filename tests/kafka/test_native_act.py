@@ -44,7 +44,7 @@ class World:
         self.clock = SystemClock()
         self.reader = KafkaGroupReader(self.broker.connection(), (self.group,), self.clock, 0.2)
         settings = ProcessWorkers(
-            command=("{python}", "-m", "autoscaler.embedded.native"), environment={"CONSUMER_LOG_DIR": str(self.logs)}
+            command=("{python}", "-m", "autoscaler.embedded.subscriber"), environment={"CONSUMER_LOG_DIR": str(self.logs)}
         )
         environment = {
             "AUTOSCALER_CONNECTION": json.dumps(self.broker.connection()),

@@ -1,6 +1,6 @@
 """An ordinary consumer, for the demos of native groups: it subscribes, Kafka assigns, and nobody of ours is involved.
 
-A limited rate stands for real work, as in the managed demo. ``python -m autoscaler.embedded.native`` runs until SIGTERM. What is
+A limited rate stands for real work, as in the managed demo. ``python -m autoscaler.embedded.subscriber`` runs until SIGTERM. What is
 not given on the command line comes from the environment that every started consumer has. With CONSUMER_LOG_DIR each record leaves
 a line in a file there: topic, partition, offset, 0, when it was processed (ns), when it was appended (ms).
 """
@@ -58,7 +58,7 @@ def log_into(directory: str | None, name: str) -> Record:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Subscribe and consume until told to end."""
-    parser = argparse.ArgumentParser(prog="python -m autoscaler.embedded.native", description="Consume like anybody else.")
+    parser = argparse.ArgumentParser(prog="python -m autoscaler.embedded.subscriber", description="Consume like anybody else.")
     parser.add_argument("--bootstrap", default=_bootstrap(), help="brokers, host:port")
     parser.add_argument("--topic", default=os.environ.get("AUTOSCALER_TOPICS"), help="topics, separated by commas")
     parser.add_argument("--group", default=os.environ.get("AUTOSCALER_GROUP"))
