@@ -1,8 +1,8 @@
 """An ordinary consumer, for the demos of native groups: it subscribes, Kafka assigns, and nobody of ours is involved.
 
-A limited rate stands for real work, as in the managed demo. ``python -m autoscaler.embedded.subscriber`` runs until SIGTERM. What is
-not given on the command line comes from the environment that every started consumer has. With CONSUMER_LOG_DIR each record leaves
-a line in a file there: topic, partition, offset, 0, when it was processed (ns), when it was appended (ms).
+A limited rate stands for real work, as in the managed demo. ``python -m autoscaler.embedded.subscriber`` runs until SIGTERM. What
+is not given on the command line comes from the environment that every started consumer has. With CONSUMER_LOG_DIR each record
+leaves a line in a file there: topic, partition, offset, 0, when it was processed (ns), when it was appended (ms).
 """
 
 import argparse

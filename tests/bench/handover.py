@@ -250,8 +250,9 @@ def _rows(done: list[Round], directory: Path, records_per_s: float) -> list[tupl
         between = [s for r in done if r.moved == count for s in log.pauses(r.epoch)]
         rows.append((f"... nobody had it, beyond the rest of the batch (n {len(between)})", milliseconds(between)))
         rows += stage_rows(log, {r.epoch: r.published for r in done if r.moved == count}, moves[count], f"{count} moved")
-    rows.append(("wait of an unmoved partition's record within .5 s of a plan", milliseconds(disturbed)))
-    rows.append(("... and away from any plan", milliseconds(calm)))
+    for where, values in ((" within .5 s of a plan", disturbed), (" away from any plan", calm)):
+        p99 = f", p99 {percentile(values, 0.99) * 1e3:.0f} ms"
+        rows.append((f"wait of an unmoved partition's record{where} (n {len(values)})", milliseconds(values) + p99))
     rows.append(("utilisation of the consumers, least and most", _utilisation(by, done, records_per_s)))
     return rows
 
