@@ -1,4 +1,4 @@
-"""The transactions of one group's controller on its control partition; who takes their id makes those of all before it fail.
+"""Transactions of one group's controller on the control log; who takes their id makes those of all before it fail.
 
 Knows what was sent and whether it is known to be there; who the controller is, ``kafka_control`` finds out from the log.
 """
@@ -19,7 +19,10 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.
 
 
 class ControlTransactions:
-    """A producer with the group's transactional id.
+    """A producer with a transactional id.
+
+    Args:
+        connection: librdkafka's connection settings, secrets resolved.
 
     Attributes:
         unsure: Nobody knows what became of the last transaction: take the id again and read the log before anything is decided.
@@ -27,14 +30,14 @@ class ControlTransactions:
             or by the coordinator, which ends a transaction that takes too long.
     """
 
-    def __init__(self, connection: Connection, group: str) -> None:
-        self._connection, self._group = connection, group
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._partition = 0
         self._producer: Any = None
         self.unsure = self.refused = False
 
-    def take(self, partition: int) -> None:
-        """Take the transactional id: what anybody, this one included, has begun with it is aborted, or was complete.
+    def take(self, transactional_id: str, partition: int) -> None:
+        """Take an id for writing to a partition: what anybody, this one included, has begun with it is aborted, or was complete.
 
         Raises:
             SettingsError: A permission is missing.
@@ -43,7 +46,7 @@ class ControlTransactions:
         self.drop()
         self._partition = partition
         self._producer = client(Producer, self._connection, {
-            "transactional.id": f"__autoscaler_control/{partition}/{self._group}", "linger.ms": 0, "acks": "all",
+            "transactional.id": transactional_id, "linger.ms": 0, "acks": "all",
             "transaction.timeout.ms": int(1000 * TRANSACTION_TIMEOUT_S), "retry.backoff.ms": 20,
             "message.timeout.ms": int(1000 * TRANSACTION_TIMEOUT_S),
         })  # fmt: skip

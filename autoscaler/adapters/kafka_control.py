@@ -91,7 +91,7 @@ class KafkaControl:
         self._durability, self._check_at = Durability(group, replication_factor), 0.0
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
-        self._transactions = ControlTransactions(self._connection, group)
+        self._transactions = ControlTransactions(self._connection)
         self._offsets = ControlOffsets(self._connection, group, reset_policy=reset_policy, park_after=park_after)
         self._state = ControllerState(group, "", lease_s)
         self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
@@ -182,7 +182,7 @@ class KafkaControl:
         self._state.ended(self._ended)
         self._barrier, self._transactions.unsure = 0, False
         self._offsets.begin(self._admin)
-        self._transactions.take(self._partition)
+        self._take_id()
         log = LogReader(
             self._connection,
             self._admin,
@@ -204,6 +204,10 @@ class KafkaControl:
             raise
         self._log = log  # not earlier: who has not read all of it and taken it over starts anew
         return log
+
+    def _take_id(self) -> None:
+        """Fence whoever else writes for this group, and end what was begun."""
+        self._transactions.take(f"{CONTROL_TOPIC}/{self._partition}/{self._group}", self._partition)
 
     def _take_over(self, log: LogReader) -> None:
         """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
@@ -366,7 +370,7 @@ class KafkaControl:
             self._fold(log)
         self._end_if_superseded()
         self._transactions.refused = False
-        self._transactions.take(self._partition)
+        self._take_id()
         self._read_to_end(log)
         self._fold(log)
         self._transactions.unsure = False

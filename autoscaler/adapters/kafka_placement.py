@@ -5,20 +5,16 @@ A placement is written again before it lapses, so that assignors notice when nob
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
-from autoscaler.adapters.kafka_topics import Connection, admin_client, client, ensure_control_topics, translated
-from autoscaler.errors import FencedError
+from autoscaler.adapters.control_transactions import ControlTransactions
+from autoscaler.adapters.kafka_topics import Connection, admin_client, ensure_control_topics
+from autoscaler.errors import FencedError, TransientError
 from autoscaler.handover.codec import partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, LEASE_S
 from autoscaler.model import TopicPartition
 from autoscaler.native.placement import Placement, encode, key_of
 
 _RENEWALS = 4.0  # within the time for which a placement counts
-_CALL_S = 10.0
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001  its name
 
 
 class KafkaPlacements:
@@ -42,11 +38,8 @@ class KafkaPlacements:
         self._admin = admin_client(connection)
         found = ensure_control_topics(self._admin, lease_s=LEASE_S, replication_factor=replication_factor)
         self._where = partition_for(group, found[CONTROL_TOPIC].partitions)
-        self._producer: Any = client(
-            Producer, connection, {"transactional.id": f"{CONTROL_TOPIC}/{group}/placement", "linger.ms": 0}
-        )
-        with translated(f"begin to write placements of group {group}"):
-            self._producer.init_transactions(_CALL_S)
+        self._transactions = ControlTransactions(connection)
+        self._take()
         self._written: tuple[Mapping[TopicPartition, str], float] | None = None
 
     def publish(self, owners: Mapping[TopicPartition, str]) -> None:
@@ -59,21 +52,23 @@ class KafkaPlacements:
         now = time.monotonic()
         if self._written is not None and self._written[0] == owners and now - self._written[1] < self._valid_s / _RENEWALS:
             return
+        if self._transactions.unsure and not self._transactions.refused:
+            self._take()
         named = {(p.topic, p.partition): name for p, name in owners.items()}
         placement = Placement(group=self._group, valid_s=self._valid_s, owners=named)
         try:
-            with translated(f"write the placement of group {self._group}"):
-                self._producer.begin_transaction()
-                self._producer.produce(CONTROL_TOPIC, encode(placement), key_of(self._group), self._where)
-                self._producer.commit_transaction(_CALL_S)
-        except Exception as e:
-            cause = e.__cause__
-            if isinstance(cause, KafkaException) and cause.args[0].code() in _FENCED:
+            self._transactions.commit([(key_of(self._group), encode(placement))])
+        except TransientError as e:
+            if self._transactions.refused:
                 msg = f"another controller writes placements of group {self._group}"
                 raise FencedError(msg) from e
             raise
         self._written = dict(owners), now
 
+    def _take(self) -> None:
+        self._transactions.take(f"{CONTROL_TOPIC}/{self._group}/placement", self._where)
+        self._transactions.unsure = False
+
     def close(self) -> None:
         """Release connections; the placement stays until it lapses."""
-        self._producer.flush(0)
+        self._transactions.drop()

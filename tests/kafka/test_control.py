@@ -110,7 +110,7 @@ def test_who_resolves_an_unfinished_transaction_does_not_end_its_successor(world
     world.publisher.publish(to(world, 0, "first"))
     second = world.control()
     try:
-        world.publisher._transactions.take(world.publisher._partition)
+        world.publisher._take_id()
         with pytest.raises(TransientError, match=r"FENCED|INVALID_PRODUCER_EPOCH"):
             second.publish(to(world, 0, "second"))
         assert second.publish(to(world, 0, "third")) == 2
