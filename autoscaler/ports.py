@@ -93,7 +93,7 @@ class PlanPublisher(Protocol):
 
         Raises:
             TransientError: Nothing was published.
-            FencedError: Another controller has taken over; nothing was published.
+            FencedError: Another controller has taken over; it goes by whatever stands.
         """
         ...
 

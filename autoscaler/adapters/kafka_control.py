@@ -47,7 +47,7 @@ _LOOK_S = 2.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
-_SAYS_SO_S = 3.0  # within which who has fenced this controller says that it is its successor
+_SAYS_SO_S = 1.0  # within which who has fenced this controller says that it is its successor
 _POLL_S = 0.02
 _TRIES = 5
 _CHECK_S = 300.0  # between two looks at the configuration of the control log's topics
@@ -101,7 +101,7 @@ class KafkaControl:
         self._barrier = 0  # what must have been read before anything is decided
         self._fenced = False
         self._incarnation = str(uuid4())
-        self._number = -1  # of this controller, or of the latest that was there when it began; -1: has not looked yet
+        self._number: int | None = None  # of this controller, or of the latest that was there when it began
         try:
             self._open()
         except BaseException:
@@ -131,7 +131,7 @@ class KafkaControl:
 
         Raises:
             TransientError: Nothing was published; or the broker went away in between: the next ``observe`` shows what stands.
-            FencedError: Another controller has taken over; nothing was published.
+            FencedError: Another controller has taken over; it goes by whatever is in the log, this plan included if it is.
         """
         log = self._catch_up()
         plan = next_plan(self._state, self._intended(intent, log))
@@ -174,8 +174,6 @@ class KafkaControl:
         facts = describe(self._admin, self._topics)
         if missing := [t for t in self._topics if t not in facts]:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
-        if found[CONTROL_TOPIC].topic_id != self._control:
-            self._number = -1
         self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
         self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
         self._state = ControllerState(self._group, self._control, self._lease_s)
@@ -211,17 +209,16 @@ class KafkaControl:
 
     def _take_over(self, log: LogReader) -> None:
         """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
-        if self._number < 0:
+        if self._number is None:
             self._number = self._state.number
         for _ in range(_TRIES):
             self._end_if_superseded()
-            mine = self._state.controller is not None and self._state.controller.incarnation == self._incarnation
-            if mine:
-                self._number = self._state.number
+            latest = self._state.controller
+            if latest is not None and latest.incarnation == self._incarnation:
+                self._number = log.number = latest.number
                 return
-            record = TakeOver(
-                group=self._group, control_id=self._control, number=self._state.number + 1, incarnation=self._incarnation
-            )
+            number = 1 + max(self._number, self._state.number)
+            record = TakeOver(group=self._group, control_id=self._control, number=number, incarnation=self._incarnation)
             try:
                 self._commit([encode(record)])
                 self._read_own_commit(log)
@@ -231,7 +228,7 @@ class KafkaControl:
 
     def _end_if_superseded(self) -> None:
         """Raise ``FencedError`` if another controller has taken over from this one."""
-        if self._fenced or self._state.superseded(self._incarnation, self._number):
+        if self._fenced or (self._number is not None and self._state.superseded(self._incarnation, self._number)):
             self._fenced = True
             raise FencedError(f"another controller has taken over group {self._group}")
 
@@ -281,6 +278,11 @@ class KafkaControl:
 
     def _check_topics(self, log: LogReader) -> None:
         """Epochs and offsets of a control topic made anew start over, and so must everything that was read."""
+        found = (log.facts.get(t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC))
+        control, beats = (None if f is None else f.topic_id for f in found)
+        if log.lost or (control, beats) != (self._control, self._beats):
+            self._fold(log)  # who has been replaced is to learn it from what has been read
+            self._end_if_superseded()
         if log.lost:
             client_log.warning(
                 "group %s: a broker came back without the last records of the control log: reading it anew", self._group
@@ -288,8 +290,7 @@ class KafkaControl:
             self.close()
             msg = "a broker came back without the last records of the control log; it is read anew"
             raise TransientError(msg)
-        control, beats = log.facts.get(CONTROL_TOPIC), log.facts.get(HEARTBEAT_TOPIC)
-        if control is None or beats is None or (control.topic_id, beats.topic_id) != (self._control, self._beats):
+        if (control, beats) != (self._control, self._beats):
             client_log.warning("group %s: the topics of the control log were made anew or deleted: starting over", self._group)
             self.close()
             self._open()
@@ -365,10 +366,11 @@ class KafkaControl:
             TransientError: The cluster does not answer yet.
         """
         limit = time.monotonic() + (_SAYS_SO_S if self._transactions.refused else 0.0)
-        while not self._state.superseded(self._incarnation, self._number) and time.monotonic() < limit:
+        self._end_if_superseded()
+        while time.monotonic() < limit:
             time.sleep(_POLL_S)
             self._fold(log)
-        self._end_if_superseded()
+            self._end_if_superseded()
         self._transactions.refused = False
         self._take_id()
         self._read_to_end(log)

@@ -77,6 +77,7 @@ class LogReader:
 
     Attributes:
         incarnation: This controller's uuid, under which it ticks.
+        number: That the ticks name, see ``Tick``.
         opened: When (monotonic) it was made.
         own_tick_seen: When (monotonic) the latest own tick was read back: the proof that writing and reading work.
         log_start: First offset of the heartbeat log, some seconds old.
@@ -102,6 +103,7 @@ class LogReader:
         clock: Clock,
     ) -> None:
         self.incarnation = str(uuid4())
+        self.number = 0
         self.opened = time.monotonic()
         self.own_tick_seen: float | None = None
         self.log_start = 0
@@ -289,11 +291,17 @@ class LogReader:
             self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
         self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, start)])
         self.log_start, self._gap = start, False
+        self._reached[HEARTBEAT_TOPIC] = start  # less than before where the log has lost its end
         self._queue.append(Gap(start))
 
     def _stamped(self) -> Tick:
         return Tick(
-            group=self._group, incarnation=self.incarnation, stamp=self._clock.monotonic(), boot_id=self._boot, acked=self._acked
+            group=self._group,
+            incarnation=self.incarnation,
+            stamp=self._clock.monotonic(),
+            boot_id=self._boot,
+            acked=self._acked,
+            number=self.number,
         )
 
     def _look(self) -> None:

@@ -179,7 +179,7 @@ def _body(record: Record) -> dict[str, object]:  # noqa: PLR0911  (one case per 
         case Heartbeat():
             return _heartbeat_body(record)
         case Tick():
-            return {"stamp": record.stamp, "boot": record.boot_id, "acked": record.acked}
+            return {"stamp": record.stamp, "boot": record.boot_id, "acked": record.acked, "number": record.number}
         case _:
             assert_never(record)
 
@@ -212,8 +212,14 @@ def _record(key: Key, body: Mapping[str, object]) -> Record:  # noqa: PLR0911  (
         case ("heartbeat", str(group), str(name), str(uuid)):
             return _heartbeat(group, Incarnation(name, uuid), body)
         case ("tick", str(group), str(incarnation)):
-            stamp, boot = _float(body.get("stamp")), _text(body.get("boot"))
-            return Tick(group=group, incarnation=incarnation, stamp=stamp, boot_id=boot, acked=_maybe_int(body.get("acked")))
+            return Tick(
+                group=group,
+                incarnation=incarnation,
+                stamp=_float(body.get("stamp")),
+                boot_id=_text(body.get("boot")),
+                acked=_maybe_int(body.get("acked")),
+                number=_int(body.get("number", 0)),
+            )
         case _:
             _refuse(f"{key!r}")
 

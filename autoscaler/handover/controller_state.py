@@ -90,6 +90,7 @@ class ControllerState:
         controller: The latest controller; ``None`` before the first.
         over: Who is expired (and by what evidence) or has left.
         log: The heartbeat log as evidence of time passed.
+        heard_number: The highest number that a controller's tick of this group has named.
         heard_epoch: The highest epoch that a heartbeat of this group has named, of whichever control topic.
     """
 
@@ -102,6 +103,7 @@ class ControllerState:
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)
     heard_epoch: int = 0
+    heard_number: int = 0
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
     _owners: frozenset[Incarnation] = frozenset()  # of the plan: most looks find that none of them is over
     _left: set[Incarnation] = field(default_factory=set)
@@ -128,7 +130,7 @@ class ControllerState:
                 self._fold_heartbeat(record, offset, at)
             case Tick():
                 self._hear(offset, at)
-                self.log.add(record.incarnation, boot_id=record.boot_id, stamp=record.stamp, acked=record.acked, offset=offset)
+                self._fold_tick(record, offset)
             case Plan():
                 self._fold_plan(record)
             case TakeOver() if self._ours(record.group, record.control_id):
@@ -194,6 +196,11 @@ class ControllerState:
             self._silent_before = offset
         self._heard_at = at
 
+    def _fold_tick(self, tick: Tick, offset: int) -> None:
+        self.log.add(tick.incarnation, boot_id=tick.boot_id, stamp=tick.stamp, acked=tick.acked, offset=offset)
+        if tick.group == self.group and tick.number <= HEARD_MOST:
+            self.heard_number = max(self.heard_number, tick.number)
+
     def _fold_heartbeat(self, beat: Heartbeat, offset: int, at: float) -> None:
         self.log.add(beat.worker.uuid, boot_id=beat.boot_id, stamp=beat.stamp, acked=beat.acked, offset=offset)
         if beat.group != self.group:
@@ -217,15 +224,16 @@ class ControllerState:
 
     @property
     def number(self) -> int:
-        """Return the latest controller's number; 0 before the first."""
-        return 0 if self.controller is None else self.controller.number
+        """Return the highest number of a controller that either log names; 0 before the first."""
+        return max(self.heard_number, 0 if self.controller is None else self.controller.number)
 
     def superseded(self, incarnation: str, number: int) -> bool:
         """Return whether somebody has taken over from the controller of this incarnation and number (rule 1).
 
         Only that is proof: being fenced is none, because a predecessor may do it who does not know yet that it is one.
         """
-        return self.number > number and (self.controller is None or self.controller.incarnation != incarnation)
+        latest = self.controller
+        return latest is not None and latest.number > number and latest.incarnation != incarnation
 
     def named(self) -> dict[Incarnation, float]:
         """Return every incarnation that the plan names or a heartbeat showed, with its lease in seconds, over or not."""

@@ -232,13 +232,18 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A controller's own stamp in the heartbeat log, usable as a source of expiry evidence (rule 8b)."""
+    """A controller's own stamp in the heartbeat log, usable as a source of expiry evidence (rule 8b).
+
+    Attributes:
+        number: As in ``TakeOver``; 0 before it has taken over. So that numbers go on where the control log has lost the record.
+    """
 
     group: str
     incarnation: str
     stamp: float
     boot_id: str
     acked: int | None
+    number: int = 0
     version: int = field(default=PROTOCOL_VERSION)
 
 

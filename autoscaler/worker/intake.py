@@ -329,12 +329,11 @@ class Intake:
             self._count(batch, [m for m, _ in got])
             for run, offset in batch.reached().items():
                 run.processed = offset
-        runs = {r for _, r in got}
-        for run in runs:
+        for run in {r for _, r in batch.everything()}:  # also of whom an exception met between its mark and its record
             run.handed = False
         rest = batch.everything() if again else batch.rest()
         self._carry = [*rest, *self._carry] if processed or again else []
-        return batch.held_back or any(r.stopping for r in runs)
+        return batch.held_back or any(r.stopping for _, r in batch.everything())
 
     def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:
         """Keep what belongs to a run; what is left in the client's queue of partitions given up is dropped."""

@@ -198,7 +198,8 @@ class Loop:
         self._closed.set()
         self._work.put(None)
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():  # not where an exception came before it began
+                thread.join()
         self._log_reader.close()
         if self.transactions is not None:
             self.transactions.close()
@@ -355,7 +356,7 @@ class Loop:
         if not done:
             return
         self._note("drained", (r.tp for r in done))
-        self._offsets.commit_last([r for r in done if r not in self._pending])
+        self._offsets.commit_last(done, self._pending)
         released = [r for r in done if r.processed <= r.committed or self._offsets.is_hopeless(r)]
         for run in released:
             del self._runs[run.tp]

@@ -6,10 +6,11 @@ transaction of the outputs. Which partitions, and when, is ``loop.py``'s busines
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from autoscaler.errors import PermanentError
 from autoscaler.handover.commits import commit_metadata, is_of_topic
 from autoscaler.handover.records import Tp
 from autoscaler.worker.clock import Elapsed
@@ -53,14 +54,14 @@ class Offsets:
         """Commit what is processed and not committed; return whether all of it is."""
         return self._commit(lambda: {r: r.processed for r in runs if r.processed > r.committed})
 
-    def commit_last(self, runs: Sequence[Run]) -> bool:
+    def commit_last(self, runs: Sequence[Run], unbegun: Collection[Run]) -> bool:
         """Commit before a release, also what has been committed before: a late commit of an earlier owner may have set it back.
 
-        Not so exactly once: there it is fenced.
+        Not so exactly once: there it is fenced. Nor of those that were never fetched.
         """
         if self._transactions is not None:
             return self.commit(runs)
-        return self._commit(lambda: {r: r.processed for r in runs if r.processed >= 0})
+        return self._commit(lambda: {r: r.processed for r in runs if r.processed >= 0 and r not in unbegun})
 
     def commit_again(self, runs: Iterable[Run], older_than: float) -> bool:
         """Rule 10: commit again what stands still since then, or the broker forgets it; also soon after taking, see ``Run``."""
@@ -141,11 +142,17 @@ class Offsets:
     def _transact(self, outputs: Sequence[Output], wanted: Mapping[Run, int]) -> Outcome:
         if self._transactions is None or not (outputs or wanted):
             return Outcome.COMMITTED
-        outcome = self._transactions.write(outputs, self._named(wanted), lambda: self._now() < self._lease.until)
-        if outcome is Outcome.COMMITTED:
-            for run, offset in wanted.items():
-                self._note_commit(run, offset)
-        elif outcome is Outcome.OVER:
+        try:
+            outcome = self._transactions.write(outputs, self._named(wanted), lambda: self._now() < self._lease.until)
+            if outcome is Outcome.COMMITTED:
+                for run, offset in wanted.items():
+                    self._note_commit(run, offset)
+        except PermanentError:
+            raise
+        except BaseException:  # of a signal's handler: what became of it is known once the id has been taken
+            self._over("an exception was raised in the middle of a transaction")
+            raise
+        if outcome is Outcome.OVER:
             self._over(self._transactions.why)
         return outcome
 

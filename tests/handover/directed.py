@@ -433,3 +433,17 @@ def only_a_successor_ends_a_controller(copy: Copy) -> None:
     assert not log.superseded("me", 4)
     said(5, "successor")
     assert log.superseded("me", 4)
+
+
+def numbers_go_on_by_the_ticks(copy: Copy) -> None:
+    state, records = copy.module(_STATE), copy.module(_RECORDS)
+    log = state.ControllerState("g", "c", L)
+
+    def tick(number: int, group: str = "g") -> None:
+        log.fold(records.Tick(group=group, incarnation="a", stamp=1.0, boot_id="b", acked=None, number=number), offset=0, at=0.0)
+
+    tick(7)
+    tick(6)
+    tick(9, group="other")
+    assert log.number == 7
+    assert not log.superseded("me", 3), "a tick is no proof"

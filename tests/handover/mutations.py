@@ -361,13 +361,44 @@ OWN = (
     ),
     Mutation(
         "a controller takes itself for its successor",
-        (Edit(STATE, " and (self.controller is None or self.controller.incarnation != incarnation)", ""),),
+        (Edit(STATE, " and latest.incarnation != incarnation", ""),),
         directed=directed.only_a_successor_ends_a_controller,
     ),
     Mutation(
         "a controller takes its predecessor for its successor",
-        (Edit(STATE, "return self.number > number and", "return self.number >= number and"),),
+        (Edit(STATE, "latest.number > number", "latest.number >= number"),),
         directed=directed.only_a_successor_ends_a_controller,
+    ),
+    Mutation(
+        "a controller that has been replaced goes on",
+        (Edit(STATE, "return latest is not None and latest.number > number and", "return False and"),),
+        seed=23,
+    ),
+    Mutation(
+        "being fenced is taken for having been replaced",
+        (Edit(_CONTROLLER, "        self.unsure = self.refused = True\n", "        self.fenced = self.unsure = True\n"),),
+        seed=5,
+    ),
+    Mutation(
+        "a controller's number is not above the one before it",
+        (Edit(_CONTROLLER, "number = 1 + max(self.number, self.state.number)", "number = max(self.number, self.state.number)"),),
+        seed=23,
+    ),
+    Mutation(
+        "a controller does not say that it has taken over",
+        (
+            Edit(
+                _CONTROLLER,
+                "if (yield from self._fence_predecessor()) and (yield from self._take_over()):",
+                "if (yield from self._fence_predecessor()):",
+            ),
+        ),
+        seed=4,
+    ),
+    Mutation(
+        "numbers begin again with a control topic made anew",
+        (Edit(STATE, "            self.heard_number = max(self.heard_number, tick.number)\n", "            pass\n"),),
+        directed=directed.numbers_go_on_by_the_ticks,
     ),
     Mutation(
         "a decision before the own last commit is read",

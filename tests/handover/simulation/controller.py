@@ -39,8 +39,7 @@ class Controller(Process):
         super().__init__(world, name, rate)
         self.fenced = False
         self.incarnation = world.new_id("led by")
-        self.number = -1  # its own, or the latest that was there when it began
-        self.named = ""  # the control topic in which that is
+        self.number: int | None = None  # its own, or the latest that was there when it began
         self.ended_instances: set[str] = set()
         self._begin()
         self.spawn(self._main())
@@ -77,15 +76,17 @@ class Controller(Process):
             else:
                 yield from self._cycle()
             yield _CYCLE_S * (0.8 + 0.6 * self.world.random())
-        self.world.note(self, "is fenced and ends")
+        self.world.note(self, "has a successor and ends")
         self.world.reached("fenced")
+        self.world.succeeded(self)
         self.end()
 
     def _ticks(self) -> Thread:
         world = self.world
         while True:
             uuid, log = self.uuid, world.heartbeats.topic_id
-            tick = Tick(group=GROUP, incarnation=uuid, stamp=self.clock(), boot_id=self.name, acked=self.acked)
+            number = (self.number or 0) if self.open else 0
+            tick = Tick(group=GROUP, incarnation=uuid, stamp=self.clock(), boot_id=self.name, acked=self.acked, number=number)
             record = encode(tick) if world.schedule.spelled else tick
 
             def land(record: Tick | Pair = record, log: str = log) -> int | None:
@@ -100,8 +101,6 @@ class Controller(Process):
 
     def _open(self) -> Thread:
         self._begin()
-        if self.named != self.place[0]:
-            self.named, self.number = self.place[0], -1
         if (yield from self._fence_predecessor()) and (yield from self._take_over()):
             self.open = True
             self.world.note(self, f"has taken over as {self.uuid}")
@@ -110,22 +109,25 @@ class Controller(Process):
 
     def _take_over(self) -> Steps:
         """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that."""
-        if self.number < 0:
+        if self.number is None:
             self.number = self.state.number
         for _ in range(5):
             if self._superseded():
                 return False
-            if self.state.controller is not None and self.state.controller.incarnation == self.incarnation:
-                self.number = self.state.number
+            latest = self.state.controller
+            if latest is not None and latest.incarnation == self.incarnation:
+                self.number = latest.number
                 return True
-            record = TakeOver(group=GROUP, control_id=self.place[0], number=self.state.number + 1, incarnation=self.incarnation)
+            number = 1 + max(self.number, self.state.number)
+            record = TakeOver(group=GROUP, control_id=self.place[0], number=number, incarnation=self.incarnation)
             done = yield from self._commit([encode(record)])
             if not ((done and (yield from self._caught_up())) or (yield from self._resolve())):
                 return False
         return False
 
     def _superseded(self) -> bool:
-        self.fenced = self.fenced or self.state.superseded(self.incarnation, self.number)
+        if self.number is not None and self.state.superseded(self.incarnation, self.number):
+            self.fenced = True
         return self.fenced
 
     def _fence_predecessor(self) -> Steps:
@@ -364,7 +366,7 @@ class Controller(Process):
             self.unsure = True
             return False
         self.reach("ended")
-        done = yield self.send("end", lambda: world.coordinator.commit(TX, epoch, log), to="control", timeout_s=_CALL_S)
+        done = yield self.send("end", lambda: world.end_transaction(self, epoch, log, pairs), to="control", timeout_s=_CALL_S)
         if done is None:
             world.reached("unknown commit")
             self.unsure = True
@@ -382,10 +384,10 @@ class Controller(Process):
     def _resolve(self) -> Steps:
         """Find out what became of an unfinished transaction; who has fenced this controller is given time to say so."""
         limit = self.world.t + (_SAYS_SO_S if self.refused else 0.0)
-        while not self.state.superseded(self.incarnation, self.number) and self.world.t < limit:
+        while not self._superseded() and self.world.t < limit:
             yield 0.2
             self._read_available(0)
-        if self._superseded():
+        if self.fenced:
             return False
         self.refused = False
         if not (yield from self._fence_predecessor()) or self._superseded():

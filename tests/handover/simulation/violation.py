@@ -13,6 +13,7 @@ class Promise(StrEnum):
     OFFSETS_GROW = "a committed offset goes back"
     RELEASED_IS_RELEASED = "released and still in hand"
     FENCED_IS_FENCED = "a controller acts on a plan that is not in the log"
+    LATEST_LEADS = "not the latest controller is the one that stays"
     EPOCHS_DIFFER = "two plans of one number"
     PROGRESS = "no progress"
     BOUNDED = "the control log keeps what nobody needs"

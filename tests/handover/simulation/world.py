@@ -6,14 +6,15 @@ a partition without an owner for longer than the bound once faults have stopped,
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
 from autoscaler.handover.codec import decode, encode, key_of
 from autoscaler.handover.commits import commit_metadata
 from autoscaler.handover.records import Heartbeat, Incarnation, Plan, TakeOver, Tp, Unparked
-from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
-from tests.handover.simulation.controller import Controller
+from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets, Pair
+from tests.handover.simulation.controller import TX, Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
 from tests.handover.simulation.schedule import FAULTS_END_S, LEASE_S, WORKERS, Fault, Kind, Schedule
 from tests.handover.simulation.strange import strange
@@ -61,6 +62,7 @@ class World(Agenda):
         self._by_heartbeats: set[Incarnation] = set()
         self.workers: list[Worker] = []
         self.controllers: list[Controller] = []
+        self._leader: Controller | None = None
         for name in WORKERS:
             self.start_worker(name)
         self.start_controller()
@@ -110,6 +112,18 @@ class World(Agenda):
     def left(self, worker: Worker) -> None:
         self.note(worker, "has ended")
         self.ended(worker, worker.back_after_s)
+
+    def succeeded(self, controller: Controller) -> None:
+        """Hear that a controller ends because another one has taken over: that must have done so later."""
+        if controller is self._leader:
+            raise Violation(Promise.LATEST_LEADS, f"{controller.name} ends and is the latest")
+
+    def end_transaction(self, controller: Controller, epoch: int, log: ControlLog, pairs: Sequence[Pair]) -> bool:
+        """Commit what a controller has written; whoever commits that it has taken over is the latest from then on."""
+        done = self.coordinator.commit(TX, epoch, log)
+        if done and any(isinstance(decode(*pair).record, TakeOver) for pair in pairs):
+            self._leader = controller
+        return done
 
     def taken_over(self, controller: Controller) -> None:
         if any(c is not controller and c.alive and c.open for c in self.controllers):
@@ -442,6 +456,8 @@ class World(Agenda):
             self.run_until(self.t + 4.0)
         self.control.compact(self.t)
         self._bounded()
+        if [c for c in self.controllers if c.alive] != [self._leader]:
+            raise Violation(Promise.LATEST_LEADS, f"{[c.name for c in self.controllers if c.alive]} go on")
 
     def _bounded(self) -> None:
         plan = self._latest_plan()
