@@ -163,7 +163,7 @@ LISTED = (
         "stamps of two incarnations are joined",
         (
             Edit(STATE, "self.log.add(beat.worker.uuid,", 'self.log.add("anybody",'),
-            Edit(STATE, "self.log.add(record.incarnation,", 'self.log.add("anybody",'),
+            Edit(STATE, "self.log.add(tick.incarnation,", 'self.log.add("anybody",'),
             Edit(EXPIRY, "if source is None or source.boot_id != boot_id:", "if source is None:"),
             Edit(EXPIRY, "if source.stamps and (stamp < source.stamps[-1] or acked < source.acked[-1]):", "if False:"),
         ),

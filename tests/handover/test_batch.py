@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from autoscaler.handover.records import Tp
-from autoscaler.worker.intake import Batch, Lease, Run
+from autoscaler.worker.intake import Batch, Intake, Lease, Run
 
 
 @dataclass
@@ -99,3 +99,19 @@ def test_an_application_that_works_on_several_records_names_those_that_failed() 
     assert batch.in_work() == {one.tp}
     batch.failed_in("t", 2)
     assert batch.in_work() == {one.tp, three.tp}
+
+
+def test_an_exception_between_a_mark_and_its_record_leaves_no_partition_in_hand() -> None:
+    """A signal's handler runs wherever it likes; a mark that stayed would keep the partition from ever being released."""
+    run = _run(0)
+    intake = Intake(None, lambda: 0.0, batch_size_bytes=1, wait_time_s=0.0, idle_s=1.0)  # type: ignore[arg-type]
+
+    def interrupted() -> float:
+        raise KeyboardInterrupt
+
+    intake._batch = batch = Batch([(Record(0), run)], Lease(until=1.0), lambda: 0.0, interrupted)  # type: ignore[list-item]
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(batch))
+    assert run.handed
+    intake.finish(processed=False)
+    assert not run.handed
