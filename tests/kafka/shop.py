@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Shop:
 
     broker: Cluster
     directory: Path
-    lease_s: float | None = None
+    handover: Mapping[str, object] = field(default_factory=dict)
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Shop:
                     "cluster": {"connection": {"bootstrap.servers": self.broker.bootstrap}},
                     "state_dir": str(self.directory / "state"),
                     "measure": {"window_s": 5},
-                    **({"handover": {"lease_s": self.lease_s}} if self.lease_s else {}),
+                    **({"handover": dict(self.handover)} if self.handover else {}),
                     "groups": [group],
                 }
             )

@@ -8,7 +8,7 @@ import pytest
 from autoscaler.embedded.broker import Cluster
 from tests.conftest import create_topic
 from tests.kafka.shop import PARTITIONS, TOPIC, Shop, assert_all_holds
-from tests.kafka.siege import LEASE_S, besiege
+from tests.kafka.siege import HANDOVER, besiege
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def shop(tmp_path: Path) -> Iterator[Shop]:
     with Cluster(tmp_path / "brokers", nodes=3, heap_mb=200) as cluster:
         create_topic(cluster, TOPIC, PARTITIONS, message_timestamp_type="LogAppendTime")
-        it = Shop(cluster, tmp_path, lease_s=LEASE_S)
+        it = Shop(cluster, tmp_path, handover=HANDOVER)
         yield it
         it.close()
 
