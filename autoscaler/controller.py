@@ -36,6 +36,7 @@ from autoscaler.ports import (
     PlanIntent,
     PlanPublisher,
     PoolState,
+    RetentionReader,
     TailReader,
     WorkerPool,
 )
@@ -85,6 +86,7 @@ class GroupController:
     Attributes:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
         tails: Looks whether what is unread holds a record at all; without it every lag is one.
+        retention: Knows how long topics keep their records; without it nobody knows.
         start: Makes the pool of a native group that acts, whose number of consumers is all that is set; called again as above.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
@@ -100,6 +102,7 @@ class GroupController:
     sink: CycleSink
     watch: GroupWatch | None = None
     tails: TailReader | None = None
+    retention: RetentionReader | None = None
     _unread: Standing = field(default_factory=dict)
     start: Callable[[], WorkerPool] | None = None
     _asked: frozenset[int] | None = None  # consumers of a native group that should run
@@ -123,6 +126,8 @@ class GroupController:
         try:
             with stages("observe_s"):
                 pool, observation = self._observe(snapshot)
+                if self.retention is not None:
+                    observation = replace(observation, retention=self.retention.retention())
             with stages("decide_s"):
                 now = self._now()  # before the history is looked at: it may shift that
                 decision, self._history = decide(observation, self._history, self.policy, now)

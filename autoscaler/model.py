@@ -260,6 +260,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long a topic keeps a record: for ``seconds``, and within ``bytes`` per partition; infinite: any number of them."""
+
+    seconds: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """Everything that one decision may look at.
 
@@ -268,6 +276,7 @@ class Observation:
         members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
         unread: Why the control log could not be read; ``None`` if it was, or need not be.
         started: For a native group that acts; ``None`` for any other.
+        retention: By topic; of one that is missing it is not known.
     """
 
     group: str
@@ -276,6 +285,7 @@ class Observation:
     members: GroupMembers | None = None
     unread: str | None = None
     started: Started | None = None
+    retention: Mapping[str, Retention] = field(default_factory=dict)
 
     @property
     def consumers_known(self) -> bool:

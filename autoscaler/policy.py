@@ -138,6 +138,7 @@ class Policy(BaseModel):
     move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
     stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
+    retention_risk_s: Annotated[Number, Field(gt=0)] | None = 3600.0  # None: nothing is done because records may be deleted
     sizing: Sizing = "rates"
     wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None

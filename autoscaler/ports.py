@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, Span, TopicPartition
+from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, Retention, Span, TopicPartition
 
 
 class Clock(Protocol):
@@ -44,6 +44,14 @@ class TailReader(Protocol):
 
     def close(self) -> None:
         """Release connections."""
+        ...
+
+
+class RetentionReader(Protocol):
+    """Reads how long topics keep their records; answers from a background read, never blocks a cycle."""
+
+    def retention(self) -> Mapping[str, Retention]:
+        """Return what is known, by topic; a topic that has not been read, or may not be, is missing."""
         ...
 
 

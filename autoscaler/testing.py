@@ -16,6 +16,7 @@ from autoscaler.model import (
     HandoverDone,
     LoadSnapshot,
     Parked,
+    Retention,
     TopicPartition,
     WorkerPhase,
     WorkerView,
@@ -57,6 +58,17 @@ class FakeReader:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+@dataclass(slots=True)
+class FakeRetention:
+    """Knows of the topics in ``topics`` how long they keep records; of any other that is not known."""
+
+    topics: dict[str, Retention] = field(default_factory=dict)
+
+    def retention(self) -> Mapping[str, Retention]:
+        """Return what was put there."""
+        return self.topics
 
 
 @dataclass(slots=True)

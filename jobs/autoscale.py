@@ -25,6 +25,7 @@ from autoscaler.adapters.decision_summary import summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka_retention import KafkaRetention
 from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
 from autoscaler.adapters.kafka_watch import KafkaWatch
@@ -62,6 +63,7 @@ class Job:
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
+        self.retention = KafkaRetention(connection, sorted({t for g in settings.groups for t in g.topics}))
         self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
@@ -78,6 +80,7 @@ class Job:
             watch=None if acts and managed else self._watch(group, connection),
             start=(lambda: self._pool(group)) if acts and not managed else None,
             tails=KafkaTails(connection, read_committed=group.read_committed),
+            retention=self.retention,
         )
 
     def _watch(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaWatch:
@@ -153,6 +156,7 @@ class Job:
         for controller in self.controllers.values():
             controller.close()
         self.reader.close()
+        self.retention.close()
         self.audit.close()
         self.lines.close()
 

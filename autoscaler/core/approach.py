@@ -65,7 +65,7 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     most = min(len(present.ready), cycle.orders.most)
     fitted = cycle.planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
     target = relabel(fitted.plan.owner, frozenset(owner.values()), sorted(present.ready))
-    resting = cycle.history.resting_s(cycle.now, policy.cooldown_s) is not None
+    resting = not cycle.urgent and cycle.history.resting_s(cycle.now, policy.cooldown_s) is not None
     return target if not present.owner or (worthwhile(cycle, target) and not resting) else None
 
 

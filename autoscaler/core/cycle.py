@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.core.deadlines import Risk
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
 from autoscaler.core.native.outlook import Outlook
@@ -24,6 +25,8 @@ class Cycle:
         progress: How every partition gets on of which that is known.
         orders: The policy's limits as they hold now.
         outlook: For a native group whose members are known: what its assignor will do.
+        risks: Partitions that may lose records before they are read, the one that loses them first at the front.
+        urgent: What is asked is what it takes to read those in time: nothing soft bounds that.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
 
@@ -38,6 +41,8 @@ class Cycle:
     now: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
     outlook: Outlook | None = None
+    risks: tuple[Risk, ...] = ()
+    urgent: bool = False
 
     @property
     def advised(self) -> bool:
@@ -79,6 +84,14 @@ def rate_text(bytes_per_s: float) -> str:
         if bytes_per_s >= size:
             return f"{bytes_per_s / size:.3g} {unit}"
     return f"{bytes_per_s:.3g} B/s"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time for people, such as ``40 min``."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def many(count: int, what: str) -> str:

@@ -14,6 +14,7 @@ from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
+from autoscaler.core.in_time import as_urgent, risk_text
 from autoscaler.core.native import rules as native
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
@@ -175,6 +176,8 @@ def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
 
 def _rest(cycle: Cycle) -> Step:
     step, present = _settled(cycle), cycle.present
+    if cycle.risks:
+        return as_urgent(cycle, step)
     if stuck := (*_first(present.parked), *cycle.load.stalled):
         return replace(step, reason=Reason.STUCK_PARTITION, hot=stuck[:5])
     return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
@@ -254,6 +257,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
+        risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))

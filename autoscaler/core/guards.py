@@ -2,7 +2,8 @@
 
 A row holds some kinds of steps (grow, fill, move, shrink) for as long as it objects, or bounds how far they may lead. The first
 row that objects is what the decision reports as ``limited_by``. Hard rows hold whatever a rule proposes; soft ones only what
-the load suggests, not what the operator's limits ask for. Partitions that lost their consumer are placed whatever stands here.
+the load suggests, not what the operator's limits ask for, nor what it takes to read records before they are deleted. Partitions
+that lost their consumer are placed whatever stands here.
 """
 
 from collections.abc import Callable
@@ -16,9 +17,11 @@ from autoscaler.core.orders import EVERY_STEP, Steps
 from autoscaler.model import Reason
 from autoscaler.policy import step_of
 
-# Steps with these reasons follow from limits, or from partitions that nobody holds: nothing soft holds them.
+# Steps with these reasons follow from limits, from partitions that nobody holds, or from records that are about to be deleted
+# unread, which no later step makes good: nothing soft holds them.
 _ORDERED = frozenset({
     Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED, Reason.STUCK_PARTITION,
+    Reason.RETENTION_AT_RISK,
 })  # fmt: skip
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)
@@ -110,6 +113,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(name="grow_step", reason=Reason.STEP_LIMIT, hard=False, holds=_GROW, most=_grown),
     Guard(name="grow_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_GROW, objection=says.grow_stabilised),
+    Guard(name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, objection=says.at_risk),
     Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, objection=says.backlog),
     Guard(name="shrink_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_SHRINK, objection=says.stabilised),
     Guard(name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, objection=says.cooled_down),
@@ -122,6 +126,7 @@ GUARDS: tuple[Guard, ...] = (
 
 def most_consumers(cycle: Cycle, *, hard_only: bool = False) -> Bound:
     """Return how many consumers growing may lead to, by the first row that allows the fewest; never fewer than one."""
+    hard_only = hard_only or cycle.urgent
     bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := _most(cycle, g)) is not None]
     count, guard = min(bounds, key=lambda b: b[0])
     more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None, ordered=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 
+from autoscaler.core.deadlines import Drain
 from autoscaler.core.drained import Drained
 from autoscaler.core.progress import Track
 from autoscaler.model import HandoverDone, TopicPartition
@@ -48,6 +49,7 @@ class History:
         overloaded_since: Since when some consumer has been overloaded in every cycle; ``None`` if none is.
         pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
         drained: Whether more consumers drained more.
+        drains: How fast partitions are read that are far behind.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -64,6 +66,7 @@ class History:
     overloaded_since: float | None = None
     pauses: tuple[float, ...] = ()
     drained: Drained = field(default_factory=Drained)
+    drains: Mapping[TopicPartition, Drain] = field(default_factory=dict)
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":
@@ -84,6 +87,7 @@ class History:
             turns=tuple(at + by_s for at in self.turns),
             overloaded_since=moved_on(self.overloaded_since),
             drained=self.drained.shifted(by_s),
+            drains={p: d.shifted(by_s) for p, d in self.drains.items()},
         )
 
     def confirmed(self, epoch: int, at: float) -> "History":

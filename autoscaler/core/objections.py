@@ -24,7 +24,8 @@ class Change:
         kind: One of the kinds.
         consumers: Consumers that would be requested or hold something.
         target: Where the partitions would be; ``None``: where they are.
-        ordered: It follows from the operator's limits or from partitions that nobody holds, not from load.
+        ordered: It follows from the operator's limits, from partitions that nobody holds, or from records that are about to be
+            deleted, not from load.
     """
 
     kind: Steps
@@ -75,6 +76,11 @@ def settled(cycle: Cycle, _change: Change) -> str | None:
     if away := sorted(cycle.present.holders - cycle.present.ready):
         return f"consumer {away[0]} holds partitions and is about to end"
     return None
+
+
+def at_risk(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking while records may be deleted before they are read."""
+    return f"{cycle.risks[0].partition} may lose records before they are read" if cycle.risks else None
 
 
 def backlog(cycle: Cycle, _change: Change) -> str | None:

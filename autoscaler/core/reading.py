@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from autoscaler.core.cycle import Cycle
+from autoscaler.core.deadlines import find_risks
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load
 from autoscaler.core.native.outlook import look_ahead, sized
@@ -13,6 +14,8 @@ from autoscaler.core.progress import Holding, Progress, follow, judged
 from autoscaler.core.size import measure_size
 from autoscaler.model import Observation
 from autoscaler.policy import Policy
+
+_STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
 
 
 def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
@@ -25,6 +28,16 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     progress = judged(observation.snapshot, history.tracks, holding)
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
+    still = frozenset(p for p, x in progress.items() if x in _STILL)
+    risks, drains = find_risks(
+        observation.snapshot,
+        observation.retention,
+        history.drains,
+        still=still,
+        near_s=policy.retention_risk_s,
+        tolerance=policy.tolerance_ratio,
+    )
+    history = replace(history, drains=drains)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     planner = Planner.of(policy, history)
@@ -51,6 +64,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         now=now,
         progress=progress,
         outlook=outlook,
+        risks=risks,
     )
 
 

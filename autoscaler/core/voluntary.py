@@ -5,6 +5,7 @@ from dataclasses import replace
 from autoscaler.core.approach import approach, limit_of_fit, pad, worthwhile
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers
+from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
 from autoscaler.core.size import relabel
@@ -13,7 +14,16 @@ from autoscaler.packing import Fitted, drain, r_score
 
 
 def relieve(cycle: Cycle) -> Step | None:
-    """Place anew when a consumer is overloaded and moving a partition can help; consumers never become fewer here."""
+    """Place anew when a consumer is overloaded and moving a partition can help; consumers never become fewer here.
+
+    Overloaded is also who holds more than it reads in time, while records are about to be deleted.
+    """
+    if cycle.risks and (step := _relieved(catching_up(cycle))) is not None:
+        return as_urgent(cycle, step)
+    return _relieved(cycle)
+
+
+def _relieved(cycle: Cycle) -> Step | None:
     size, present, policy = cycle.size, cycle.present, cycle.policy
     if not size.overloaded:
         return None

@@ -2,6 +2,7 @@
 
 from autoscaler.core.cycle import Cycle, Step, many, rate_text
 from autoscaler.core.guards import first_objection, least_consumers, most_consumers
+from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.native.count import Count, Remedy, choose
 from autoscaler.core.native.forecast import Forecast, fits, forecast
 from autoscaler.core.native.reading import Unpredictable
@@ -91,7 +92,13 @@ def keep_bounds(cycle: Cycle) -> Step | None:
 
 
 def grow(cycle: Cycle) -> Step | None:
-    """Ask for more when a consumer is overloaded and the assignor makes use of more."""
+    """Ask for more when a consumer is overloaded, or holds more than it reads in time, and the assignor makes use of more."""
+    if cycle.risks and (step := _grown(catching_up(cycle))) is not None:
+        return as_urgent(cycle, step)
+    return _grown(cycle)
+
+
+def _grown(cycle: Cycle) -> Step | None:
     group, size, policy, now = _group(cycle), cycle.size, cycle.policy, _now(cycle)
     if group is None or not size.overloaded:
         return None
