@@ -51,10 +51,8 @@ def risk_text(cycle: Cycle) -> str:
     too_much = [r for r in cycle.risks if r.needed_bytes_per_s is not None and r.needed_bytes_per_s > usable]
     if not too_much:
         return said
-    needs = too_much[0].needed_bytes_per_s
-    rate = f"{rate_text(needs)}" if needs is not None and needs != math.inf else "any rate"
     return (
-        f"{said}; {names(tuple(r.partition for r in too_much))} would have to be read at {rate}, more than the "
+        f"{said}; to be through by then {names(tuple(r.partition for r in too_much))} would take more than the "
         f"{rate_text(usable)} of one consumer: lengthen the topic's retention until it is read, or make a consumer faster"
     )
 

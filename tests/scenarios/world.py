@@ -22,6 +22,7 @@ from autoscaler.model import (
     Reason,
     RemoveWorkers,
     ResetOffset,
+    Retention,
     TopicPartition,
     WorkerPhase,
     WorkerView,
@@ -53,6 +54,7 @@ class World:
         stuck: Partitions whose offset does not advance whoever holds them.
         deadly: Partition that kills whoever holds it, without its committed offset advancing.
         handover_s: From a plan to the new owner holding the partition.
+        retention: What is known of how long topics keep their records.
         downstream: Records/s that what consumers write to takes in all; ``None``: the group is behind by ``lag_s``.
     """
 
@@ -66,6 +68,7 @@ class World:
     lag_s: Callable[[float], float] = field(default=lambda _: 0.0)
     stuck: Callable[[float], Container[TopicPartition]] = field(default=lambda _: ())
     deadly: Callable[[float], TopicPartition | None] = field(default=lambda _: None)
+    retention: Callable[[float], Mapping[str, Retention]] = field(default=lambda _: {})
     downstream: Callable[[float], float] | None = None
     t: float = 0.0
     epoch: int = 0
@@ -96,7 +99,8 @@ class World:
         self._let_happen()
         self._consume()
         now = T0 + self.t
-        observation = Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None)
+        kept = self.retention(self.t)
+        observation = Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None, retention=kept)
         decision, self.history = decide(observation, self.history, self.policy, now)
         self._check(decision)
         self._carry_out(decision, now)
