@@ -1,5 +1,6 @@
 """Hypothesis strategies for the pure parts: loads to place, and anything a cycle might see."""
 
+import math
 import os
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from autoscaler.model import (
     Observation,
     PartitionLoad,
     RateSource,
+    Retention,
     TopicPartition,
     WorkerPhase,
     WorkerView,
@@ -121,7 +123,9 @@ def observations(draw: st.DrawFn) -> Observation:
     )
     state = draw(st.one_of(st.none(), states(count)))
     members = draw(st.one_of(st.none(), memberships(count)))
-    return Observation(group="g", snapshot=measured, state=state, members=members)
+    seconds, size = draw(st.sampled_from([10.0, 1e4, math.inf])), draw(st.sampled_from([1e3, 1e9, math.inf]))
+    kept = draw(st.sampled_from([{}, {TOPIC: Retention(seconds=seconds, bytes=size)}]))
+    return Observation(group="g", snapshot=measured, state=state, members=members, retention=kept)
 
 
 @st.composite

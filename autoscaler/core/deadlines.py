@@ -75,16 +75,17 @@ def time_to_loss(load: PartitionLoad, kept: Retention) -> Left | None:
 def _by_time(load: PartitionLoad, seconds: float) -> Left | None:
     if seconds == math.inf:
         return _FOR_EVER
-    return Left(max(0.0, seconds - load.lag_s), seconds) if load.lag_s is not None else None
+    lag_s = _sound(load.lag_s)
+    return None if lag_s is None else Left(max(0.0, seconds - lag_s), seconds)
 
 
 def _by_size(load: PartitionLoad, most: float) -> Left | None:
     if most == math.inf:
         return _FOR_EVER
-    rate = load.bytes_per_s
-    if load.lag_bytes is None or rate is None or not math.isfinite(rate) or rate < 0:
+    rate, unread = _sound(load.bytes_per_s), _sound(load.lag_bytes)
+    if rate is None or unread is None:
         return None
-    room = max(0.0, most - load.lag_bytes)
+    room = max(0.0, most - unread)
     if rate == 0:
         return _FOR_EVER if room else Left(0.0, 0.0)  # nothing is added
     return Left(room / rate, most / rate)
@@ -99,9 +100,10 @@ def time_to_close(load: PartitionLoad, drained_per_s: float | None) -> float | N
     """
     if load.lag_records == 0:
         return 0.0
-    if load.lag_records is None or load.records_per_s is None or drained_per_s is None:
+    arrives = _sound(load.records_per_s)
+    if load.lag_records is None or arrives is None or drained_per_s is None:
         return None
-    gained = drained_per_s - load.records_per_s
+    gained = drained_per_s - arrives
     return load.lag_records / gained if gained > 0 else math.inf
 
 
@@ -142,7 +144,8 @@ def find_risks(
         if left is None or left == _FOR_EVER:
             continue
         near = left.seconds <= min(near_s, NEAR * left.span_s)
-        behind = x.records_per_s is not None and x.lag_records > tolerance * x.records_per_s * left.seconds
+        arrives = _sound(x.records_per_s)
+        behind = arrives is not None and x.lag_records > tolerance * arrives * left.seconds
         if not near and not behind:
             continue
         close_s = None
@@ -161,6 +164,12 @@ def _next(drain: Drain | None, committed: int, now: float) -> Drain:
 
 
 def _needed(load: PartitionLoad, seconds: float) -> float | None:
-    if load.bytes_per_s is None or load.lag_bytes is None:
+    rate, unread = _sound(load.bytes_per_s), _sound(load.lag_bytes)
+    if rate is None or unread is None:
         return None
-    return load.bytes_per_s + (load.lag_bytes / seconds if seconds > 0 else math.inf)
+    return rate + (unread / seconds if seconds > 0 else math.inf)
+
+
+def _sound(value: float | None) -> float | None:
+    """Return a measured value; ``None`` for one that makes no sense."""
+    return value if value is not None and math.isfinite(value) and value >= 0 else None

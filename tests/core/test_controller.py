@@ -1,5 +1,6 @@
 """One cycle of one group against fakes of every port: what is acted on, what is recorded, and what a failure does."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -8,10 +9,20 @@ import pytest
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.model import Decision, LoadSnapshot, Observation, ParkPartition, Reason, ResetOffset, Span, TopicPartition
+from autoscaler.model import (
+    Decision,
+    LoadSnapshot,
+    Observation,
+    ParkPartition,
+    Reason,
+    ResetOffset,
+    Retention,
+    Span,
+    TopicPartition,
+)
 from autoscaler.policy import Policy
 from autoscaler.ports import PlanIntent
-from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader
+from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
 from tests.builders import CAPACITY, TOPIC, load, members, rates, snapshot, tp
 
 LINES = tuple[int, Decision]
@@ -138,6 +149,17 @@ def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_wri
     assert decision.total_lag_records == 2
     assert [(x.lag_records, x.lag_s) for x in world.audit.entries[-1].snapshot.loads] == [(0, 0.0), (2, 0.0)]
     assert [x.lag_records for x in world.audit.entries[0].snapshot.loads] == [1, 2], "before anybody looked it is a lag"
+
+
+def test_what_is_known_of_retention_is_decided_on() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
+    late = [load(tp(0), 40.0, lag_records=3800, lag_bytes=38_000.0, lag_s=950.0), load(tp(1), 40.0), load(tp(2), 40.0)]
+    world.clock.advance(1.0)
+    decision = world.controller.cycle(100, snapshot(late, at=world.clock.now()), {})
+    assert decision.reason is Reason.RETENTION_AT_RISK
+    assert "orders-0 may lose its first unread record in 50 s" in decision.detail
 
 
 def test_advise_computes_the_same_and_touches_nothing() -> None:

@@ -1,5 +1,6 @@
 """Timelines of a native group that acts: real decisions, a fake platform, and members that get what their assignor gives them."""
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +12,20 @@ from autoscaler.controller import GroupController
 from autoscaler.core.native.assignors import assign
 from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
 from autoscaler.errors import TransientError
-from autoscaler.model import AddWorkers, Decision, GroupMembers, Member, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model import (
+    AddWorkers,
+    Decision,
+    GroupMembers,
+    LoadSnapshot,
+    Member,
+    Reason,
+    RemoveWorkers,
+    Retention,
+    TopicPartition,
+)
 from autoscaler.policy import Policy
-from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
-from tests.builders import CAPACITY, TOPIC, rates, snapshot, state, tp
+from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader, FakeRetention
+from tests.builders import CAPACITY, TOPIC, load, rates, snapshot, state, tp
 
 STARTING_S = 2  # from the start of a consumer until Kafka counts it
 
@@ -57,8 +68,11 @@ class World:
         )
 
     def tick(self, loads: Mapping[TopicPartition, float], seconds: float = 1.0) -> Decision:
+        return self.measured(snapshot(loads, at=self.clock.now()), seconds)
+
+    def measured(self, seen: LoadSnapshot, seconds: float = 1.0) -> Decision:
         self.members()
-        decision = self.controller.cycle(len(self.decisions), snapshot(loads, at=self.clock.now()), {})
+        decision = self.controller.cycle(len(self.decisions), seen, {})
         self.decisions.append(decision)
         self.clock.advance(seconds)
         return decision
@@ -317,3 +331,44 @@ def test_a_pause_of_shrinking_keeps_what_runs() -> None:
     world.run(even(world, 300), 6)
     last = world.run(even(world, 100), 60)
     assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.PAUSED, 4)
+
+
+# --- records that are about to be deleted ----------------------------------------------------------------------------
+
+
+def late(world: World, behind_s: float = 950.0) -> LoadSnapshot:
+    """Return a measurement with one partition so far behind."""
+    return snapshot(
+        [
+            load(p, r, lag_records=int(behind_s * r / 10), lag_bytes=behind_s * r, lag_s=behind_s) if p == tp(3) else load(p, r)
+            for p, r in even(world, 100).items()
+        ],
+        at=world.clock.now(),
+    )
+
+
+@pytest.mark.parametrize("changes", [{}, {"grow_step": 1, "grow_stabilisation_s": 1000}])
+def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[str, object]) -> None:
+    """A consumer has 8 partitions of 6.25; the one of which 80 must be read gets one of its own where 15 share 16 in ranges."""
+    world = World(assignor=Assignor.RANGE, changes=changes)
+    world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
+    assert world.run(even(world, 100), 10).consumers == 2
+    grown = world.measured(late(world))
+    assert (grown.reason, grown.consumers) == (Reason.RETENTION_AT_RISK, 15)
+    assert "orders-3 may lose its first unread record in 50 s" in grown.detail
+    for _ in range(60):
+        held = world.measured(late(world))
+    assert (held.reason, held.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.RETENTION_AT_RISK, 15)
+    world.run(even(world, 100), 60)
+    assert world.decisions[-1].consumers == 2, "and comes down when that is over"
+
+
+def test_it_never_grows_beyond_its_maximum_for_that() -> None:
+    world = World(assignor=Assignor.RANGE, changes={"max_consumers": 3})
+    world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
+    world.run(even(world, 100), 10)
+    for _ in range(10):
+        held = world.measured(late(world))
+    assert len(world.consumers) <= 3
+    assert held.reason is Reason.RETENTION_AT_RISK
+    assert held.limited_by in {Reason.AT_MAXIMUM, Reason.ASSIGNOR_LIMIT}

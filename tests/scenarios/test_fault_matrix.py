@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.model import LoadSnapshot, PartitionLoad, Reason, TopicPartition
-from tests.builders import policy, rates, tp
+from autoscaler.model import LoadSnapshot, PartitionLoad, Reason, Retention, TopicPartition
+from tests.builders import TOPIC, policy, rates, tp
 from tests.scenarios.world import World, moves, scalings
 
 BEGINS, CHANGES, ENDS, LASTS = 35, 40, 75, 75 + 90
@@ -68,7 +68,10 @@ FAULTS: Mapping[str, tuple[Fault, frozenset[TopicPartition]]] = {
     "a rate is not a number": (no_number(float("nan")), ONE),
     "a rate is negative": (no_number(-1e9), ONE),
     "a rate is infinite": (no_number(float("inf")), ONE),
+    "the retention cannot be read": (lambda load: load, ALL),
 }
+UNREADABLE = "the retention cannot be read"
+KEPT = {TOPIC: Retention(seconds=7 * 86400.0, bytes=1e12)}
 GROWS_MEANWHILE = set(FAULTS) - {"every broker is away"}  # then the new rates are known to nobody
 
 
@@ -85,13 +88,17 @@ def test_no_input_that_fails_or_makes_no_sense_leads_to_a_wrong_step(name: str, 
     world = FaultyWorld(
         policy=policy(shrink_stabilisation_s=20, shrink_cooldown_s=5, move_payback_s=None),
         traffic=lambda t: rates(*[before if t < CHANGES else after] * 16), fault=fault, here=here,
+        retention=lambda t: {} if name == UNREADABLE and BEGINS <= t < ENDS else KEPT,
     )  # fmt: skip
     calm, faulty, healed = world.run(BEGINS), world.run(ENDS - BEGINS), world.run(LASTS - ENDS)
     assert calm[-1].consumers == 4
     counts = scalings([calm[-1], *faulty])
-    assert all(b > a for a, b in zip([4, *counts], counts, strict=False)), "it never shrinks on what it does not know"
+    if name != UNREADABLE:
+        assert all(b > a for a, b in zip([4, *counts], counts, strict=False)), "it never shrinks on what it does not know"
     if phase == "growing":
         assert (faulty[-1].consumers == NEEDED[phase]) == (name in GROWS_MEANWHILE), "what is known is enough to grow by"
+    elif name == UNREADABLE and phase == "shrinking":
+        assert counts == [1], "the load is known"
     else:
         assert counts == []
         assert moves(faulty) == []

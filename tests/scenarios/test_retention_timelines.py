@@ -70,7 +70,7 @@ def at_rest(rules: Policy, load: Mapping[TopicPartition, float] = EVEN, **change
 
 def late(rules: Policy, **changes: object) -> Reading:
     """Return a group four of whose partitions are so late that records are deleted in 80 s."""
-    world = at_rest(rules, **changes)
+    world = at_rest(rules, EVEN, **changes)
     world.fall_behind(LATE)
     return world
 

@@ -1,0 +1,61 @@
+"""What the settings of topics say of how long they keep records, and what is kept of a read that is refused."""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from autoscaler.adapters.kafka_retention import KafkaRetention, read
+from autoscaler.model import Retention
+
+WEEK = Retention(seconds=604_800.0, bytes=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("configs", "kept", "why"),
+    [
+        ({"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}, WEEK, "Kafka's own"),
+        ({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "1000"},
+         Retention(seconds=math.inf, bytes=1000.0), "by size only"),
+        ({"cleanup.policy": "compact", "retention.ms": "1000", "retention.bytes": "1000"},
+         Retention(seconds=math.inf, bytes=math.inf), "compacted only: nothing is lost"),
+        ({"cleanup.policy": "compact, delete", "retention.ms": "1000", "retention.bytes": "-1"},
+         Retention(seconds=1.0, bytes=math.inf), "both: it is deleted all the same"),
+    ],
+)  # fmt: skip
+def test_what_settings_say(configs: Mapping[str, str], kept: Retention, why: str) -> None:
+    assert read(configs) == kept, why
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{}, {"cleanup.policy": "delete"}, {"cleanup.policy": "delete", "retention.ms": None, "retention.bytes": "-1"}],
+)
+def test_settings_that_make_no_sense_are_unknown(configs: Mapping[str, str | None]) -> None:
+    assert "its settings cannot be read" in str(read(configs))
+
+
+@pytest.fixture
+def reader() -> Iterator[KafkaRetention]:
+    found = KafkaRetention({"bootstrap.servers": "127.0.0.1:1"}, ["a", "b"])  # nobody listens there
+    yield found
+    found.close()
+
+
+def test_a_refusal_is_said_once_and_then_unknown(reader: KafkaRetention, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "autoscaler.kafka")
+    reader.take({"a": WEEK, "b": WEEK})
+    assert reader.retention() == {"a": WEEK, "b": WEEK}
+    for _ in range(3):
+        reader.take({"a": WEEK, "b": "TopicAuthorizationFailedError"})
+        assert reader.retention() == {"a": WEEK}
+    said = [r.getMessage() for r in caplog.records]
+    assert [m for m in said if "topic b" in m and "DescribeConfigs" in m] == said
+    assert len(said) == 1
+    reader.take({"a": WEEK, "b": WEEK})
+    assert reader.retention() == {"a": WEEK, "b": WEEK}
+
+
+def test_before_anybody_answers_nothing_is_known(reader: KafkaRetention) -> None:
+    assert reader.retention() == {}
