@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from autoscaler.adapters.kafka_topics import Connection, client_log
-from autoscaler.errors import TransientError
+from autoscaler.errors import AutoscalerError
 from autoscaler.kafka_python import ClientError, connect, named, translate
 from autoscaler.model import Retention
 from autoscaler.references import resolve_secrets
@@ -65,7 +65,7 @@ class KafkaRetention:
                     self.take(_ask(admin, self._topics))
                 finally:
                     threading.Thread(target=admin.close, daemon=True).start()  # it waits for a broker that may be away
-            except (TransientError, ClientError, OSError, TimeoutError) as e:
+            except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
                 client_log.info("how long topics keep their records could not be read: %s", named(e))
                 pause = _AGAIN_S
             self._stop.wait(pause)

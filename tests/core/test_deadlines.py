@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.core.deadlines import WINDOW_S, Drain, Left, Risk, find_risks, time_to_close, time_to_loss
+from autoscaler.core.history import History
 from autoscaler.model import PartitionLoad, Retention, TopicPartition
 from tests.builders import T0, TOPIC, load, snapshot, tp
 
@@ -115,6 +116,18 @@ def test_how_fast_it_is_read_is_known_after_half_a_minute_and_forgotten_with_its
 def test_a_rate_is_over_the_last_minute_at_most() -> None:
     long = [behind(committed=100 + (0 if n < 60 else 300 * (n - 60))) for n in range(67)]
     assert risks(*long, kept=Retention(seconds=1000.0, bytes=math.inf)) == ()
+
+
+def test_a_wall_clock_that_is_set_changes_no_rate() -> None:
+    kept = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}
+    seen = [snapshot([x], at=T0 + 10 * n) for n, x in enumerate(reading(20.0))]
+    history = History()
+    for one in seen[:-1]:
+        _, drains = find_risks(one, kept, history.drains, still=(), near_s=3600.0, tolerance=0.1)
+        history = replace(history, drains=drains)
+    late = replace(seen[-1], sample_ts=seen[-1].sample_ts - 3600)
+    found, _ = find_risks(late, kept, history.shifted(-3600).drains, still=(), near_s=3600.0, tolerance=0.1)
+    assert [r.close_s for r in found] == [600.0]
 
 
 def test_what_stands_still_is_left_out() -> None:

@@ -253,6 +253,15 @@ def test_what_is_unknown_for_a_moment_is_not_acted_on_and_not_forgotten() -> Non
     assert world.step().reason is Reason.RETENTION_AT_RISK, "half a minute after it fell behind, dark or not"
 
 
+def test_a_retention_that_cannot_be_read_any_more_is_not_acted_on_and_what_was_asked_for_stays() -> None:
+    world = late(quick(max_consumers=5), retention=lambda t: KEPT if t < 65 else {})
+    seen, unseen = world.run(5), world.run(60)
+    assert {d.reason for d in seen} == {Reason.RETENTION_AT_RISK}
+    assert at_risk(unseen) == []
+    assert scalings([*seen, *unseen]) == []
+    assert not [d for d in unseen if "lose" in d.detail]
+
+
 # --- other ways to size ----------------------------------------------------------------------------------------------
 
 
