@@ -112,6 +112,25 @@ def test_what_moves_at_the_same_number_waits_for_no_cool_down() -> None:
     assert {d.reason for d in after if moves([d])} == {Reason.RETENTION_AT_RISK}
 
 
+def test_when_consumers_do_not_come_the_others_share_it_without_a_cool_down() -> None:
+    world = at_rest(quick(cooldown_s=1000, worker_start_timeout_s=5))
+    world.never = set(range(4, 16))
+    mine = [p for p, slot in world.owner.items() if slot == 0]
+    world.fall_behind(dict.fromkeys(mine, 980.0))
+    world.history = replace(world.history, last_move_at=T0 + world.t)
+    after = world.run(8)
+    assert {d.reason for d in after if moves([d])} == {Reason.RETENTION_AT_RISK}
+
+
+def test_records_that_are_being_deleted_already_are_no_reason_to_stop() -> None:
+    """No rate would read them in time."""
+    world = at_rest(quick())
+    world.fall_behind(dict.fromkeys(LATE, 1100.0))
+    first = world.step()
+    assert (first.reason, first.consumers) == (Reason.RETENTION_AT_RISK, 7)
+    assert "may lose its first unread record in 0 s" in first.detail
+
+
 def test_it_ends_when_the_backlog_is_gone() -> None:
     world = late(quick())
     after = world.run(700)
