@@ -2,11 +2,13 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from types import SimpleNamespace
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from autoscaler.adapters.kafka_retention import KafkaRetention, read
+from autoscaler.adapters.kafka_retention import KafkaRetention, _ask, read
 from autoscaler.model import Retention
 
 WEEK = Retention(seconds=604_800.0, bytes=math.inf)
@@ -59,3 +61,37 @@ def test_a_refusal_is_said_once_and_then_unknown(reader: KafkaRetention, caplog:
 
 def test_before_anybody_answers_nothing_is_known(reader: KafkaRetention) -> None:
     assert reader.retention() == {}
+
+
+class Manager:
+    """Answers as a broker does, through the bytes of the wire."""
+
+    def __init__(self, errors: Mapping[str, int]) -> None:
+        self.errors, self.asked = errors, 0
+
+    def run(self, call: Callable[[], Coroutine[None, None, object]]) -> object:
+        try:
+            call().send(None)
+        except StopIteration as e:
+            return e.value
+        raise AssertionError
+
+    async def send(self, request: DescribeConfigsRequest, *, request_timeout_ms: float) -> object:
+        assert request_timeout_ms > 0
+        self.asked += 1
+        sent = DescribeConfigsRequest.decode(request.encode(version=4), version=4)
+        said = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+        results = [
+            (self.errors.get(r.resource_name, 0), "", r.resource_type, r.resource_name,
+             [(k, said[k], False, 5, False, [], 0, "") for k in r.configuration_keys])
+            for r in sent.resources
+        ]  # fmt: skip
+        answer = DescribeConfigsResponse(throttle_time_ms=0, results=results)
+        return DescribeConfigsResponse.decode(answer.encode(version=4), version=4)
+
+
+def test_all_topics_are_asked_for_in_one_request_and_one_that_is_refused_hides_no_other() -> None:
+    manager = Manager({"b": 29})
+    found = _ask(SimpleNamespace(_manager=manager), ["a", "b", "c"])
+    assert found == {"a": WEEK, "b": "TopicAuthorizationFailedError", "c": WEEK}
+    assert manager.asked == 1
