@@ -81,7 +81,7 @@ class Manager:
         self.asked += 1
         sent = DescribeConfigsRequest.decode(request.encode(version=4), version=4)
         said = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
-        results = [
+        results: list[object] = [
             (self.errors.get(r.resource_name, 0), "", r.resource_type, r.resource_name,
              [(k, said[k], False, 5, False, [], 0, "") for k in r.configuration_keys])
             for r in sent.resources
