@@ -239,7 +239,7 @@ class Member:
 class GroupMembers:
     """The membership of a group on Kafka's own protocol."""
 
-    state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, DEAD, UNKNOWN
+    state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, ASSIGNING, RECONCILING, DEAD, UNKNOWN
     kind: str  # CLASSIC, CONSUMER, SHARE, STREAMS, OTHER (not of consumers: Connect, a schema registry), UNKNOWN
     assignor: str
     members: tuple[Member, ...]

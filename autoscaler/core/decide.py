@@ -27,7 +27,7 @@ from autoscaler.policy import Policy
 __all__ = ["RULES", "History", "decide", "hold"]
 
 _LIMITS = (Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED)
-_REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING")
+_REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING")
 
 
 def decide(observation: Observation, history: History, policy: Policy, now: float) -> tuple[Decision, History]:
@@ -156,6 +156,11 @@ def _wait_for_application(cycle: Cycle) -> Step | None:
     return Step(reason=Reason.STUCK_PARTITION, detail=detail, hot=load.stalled[:5])
 
 
+def _wait_for_application_counted(cycle: Cycle) -> Step | None:
+    step = _wait_for_application(cycle)
+    return replace(step, counted=True) if step is not None else None
+
+
 def _end_idle(cycle: Cycle) -> Step | None:
     idle = sorted(_removable(cycle) - (cycle.present.requested or frozenset()))
     if not idle:
@@ -233,6 +238,7 @@ NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     native.start_first,
     native.refuse_unpredictable,
     _need_rates,
+    _wait_for_application_counted,
     native.keep_bounds,
     _need_fresh_count,
     native.grow,
@@ -384,8 +390,8 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
     by = len(decision.requested) - len(_requested(cycle))
     if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
-        scaled = replace(history, intent=Intent(epoch=0, scales=True, moves=False, by=by)).confirmed(1, cycle.now)
-        return replace(scaled, waiting_since=cycle.now)  # there is no plan to wait for: the number is set at once
+        intent = Intent(epoch=0, scales=True, moves=False, by=by, requested=decision.requested)
+        return replace(history, waiting_since=cycle.now, intent=intent)
     if not acting or not (scales or moves):
         return replace(history, waiting_since=since, intent=None)
     return replace(history, waiting_since=since, intent=Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=by))

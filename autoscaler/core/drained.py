@@ -1,11 +1,13 @@
 """Does a larger group drain more? What is committed per second before and after each step up, and how many steps were in vain."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from autoscaler.core.load import GroupLoad
 from autoscaler.model import LoadSnapshot
 
 WINDOW_S = 30.0  # what is drained is measured over so long: several commits and several batches
+_COMMITS = 5  # of a window: with fewer, one more or less is more than any tolerance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,12 @@ class Drained:
             return None
         (first, low), (last, high) = self.samples[0], self.samples[-1]
         return (high - low) / (last - first)
+
+    @property
+    def often(self) -> bool:
+        """Say whether commits come often enough for the window to tell a rate; who commits with every checkpoint shows none."""
+        rises = sum(b > a for (_, a), (_, b) in pairwise(self.samples))
+        return rises >= min(_COMMITS, max(1, len(self.samples) - 1))
 
     def stepped_up(self) -> "Drained":
         """Return the value after consumers were asked for. Without a rate to compare with nothing is judged."""

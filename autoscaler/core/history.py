@@ -18,16 +18,19 @@ _PAUSES = 32  # handovers whose pauses are remembered: the latest say what the n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a decision asked for under an epoch; it counts as done once a later epoch is observed.
+    """What a decision asked for; it counts as done once a later epoch, or in a group without plans the number, is observed.
 
     Attributes:
+        epoch: Of the plan that it follows; 0 in a group without plans.
         by: Consumers more than before; negative: fewer.
+        requested: Consumers that should run then, in a group without plans; ``None`` in one that has them.
     """
 
     epoch: int
     scales: bool
     moves: bool
     by: int = 0
+    requested: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +97,22 @@ class History:
         """Return the history with an intent that has been published turned into times; ``at`` is when."""
         if self.intent is None or epoch <= self.intent.epoch:
             return replace(self, intent=None)
-        by = self.intent.by
+        return self._done(self.intent, at)
+
+    def counted(self, requested: frozenset[int] | None, at: float) -> "History":
+        """Return the same for a group without plans: done is what asked for the consumers that should run now."""
+        if self.intent is None or requested != self.intent.requested:
+            return replace(self, intent=None)
+        return self._done(self.intent, at)
+
+    def _done(self, intent: Intent, at: float) -> "History":
+        by = intent.by
         direction = (by > 0) - (by < 0) or self.direction
         turned = self.direction not in {0, direction}
         return replace(
             self,
-            last_scale_at=at if self.intent.scales else self.last_scale_at,
-            last_move_at=at if self.intent.moves else self.last_move_at,
+            last_scale_at=at if intent.scales else self.last_scale_at,
+            last_move_at=at if intent.moves else self.last_move_at,
             intent=None,
             direction=direction,
             turns=(*(t for t in self.turns if t > at - HOUR_S), at) if turned else self.turns,

@@ -76,6 +76,14 @@ def held(observation: Observation) -> frozenset[TopicPartition]:
     return frozenset(p for m in members for p in m.assigned)
 
 
+def complete(observation: Observation) -> bool:
+    """Say whether the consumers of a native group that should run do, and Kafka calls it stable with as many members."""
+    started, members = observation.started, observation.members
+    if started is None or members is None or started.running != started.requested:
+        return False
+    return len(members.members) == len(started.running) and members.state.upper() == "STABLE"
+
+
 def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
     owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
     return Present(

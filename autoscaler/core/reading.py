@@ -9,7 +9,7 @@ from autoscaler.core.load import GroupLoad, read_load
 from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
-from autoscaler.core.present import Present, held, read_present
+from autoscaler.core.present import Present, complete, held, read_present
 from autoscaler.core.progress import Holding, Progress, follow, judged
 from autoscaler.core.size import measure_size
 from autoscaler.model import Observation
@@ -47,6 +47,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else min(present.plan_at, now))
+    elif observation.started is not None:
+        history = history.counted(observation.started.requested, now)
     if load.stale:
         history = replace(history, recommendations=())
     elif size.calm is not None and not load.unknown and not load.absent:
@@ -72,14 +74,17 @@ def _drained(  # noqa: PLR0917  what a cycle has read so far
     observation: Observation, load: GroupLoad, present: Present, history: History, policy: Policy, now: float
 ) -> History:
     """Return the history with what this cycle shows of the effect of growing, and of what moving costs."""
-    if observation.state is None:
-        return history
-    history = history.handed_over(observation.state.completed)
+    if observation.state is None and observation.started is None:
+        return history  # somebody else sets their number
+    if observation.state is not None:
+        history = history.handed_over(observation.state.completed)
     if policy.give_up_after is None or load.unknown or load.absent:
         return history
-    drained = history.drained.measured(observation.snapshot, load).judged(
+    measured = history.drained.measured(observation.snapshot, load)
+    in_place = not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready
+    drained = measured.judged(
         now,
-        settled=not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready,
+        settled=in_place if observation.state is not None else complete(observation) and measured.often,
         behind=bool(load.behind_since_unknown) or (load.lag_s is not None and load.lag_s > policy.backlog_s),
         tolerance=policy.tolerance_ratio,
     )

@@ -3,128 +3,20 @@
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import pytest
 
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.controller import GroupController
-from autoscaler.core.native.assignors import assign
-from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.native.values import Assignor
 from autoscaler.errors import TransientError
-from autoscaler.model import (
-    AddWorkers,
-    Decision,
-    GroupMembers,
-    LoadSnapshot,
-    Member,
-    Reason,
-    RemoveWorkers,
-    Retention,
-    TopicPartition,
-)
-from autoscaler.policy import Policy
-from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader, FakeRetention
-from tests.builders import CAPACITY, TOPIC, load, rates, snapshot, state, tp
-
-STARTING_S = 2  # from the start of a consumer until Kafka counts it
-
-
-@dataclass
-class World:
-    """A group whose consumers run in a pool and take what Kafka's assignor gives them."""
-
-    assignor: Assignor = Assignor.COOPERATIVE_STICKY
-    partitions: int = 16
-    changes: Mapping[str, object] = field(default_factory=dict)
-    static: bool = False
-    clock: FakeClock = field(default_factory=FakeClock)
-    audit: FakeAudit = field(default_factory=FakeAudit)
-    joins: bool = True  # whether what is started becomes a member
-    strangers: int = 0  # members that nobody here has started
-    topics: Callable[[int], frozenset[str] | None] = lambda _slot: frozenset({TOPIC})
-
-    def __post_init__(self) -> None:
-        self.reader = FakeReader()
-        self.pool = FakePool(group="g", clock=self.clock)
-        self.consumers: dict[str, Consumer] = {}
-        self.seen_since: dict[int, float] = {}
-        self.rebalances = 0
-        self.decisions: list[Decision] = []
-        self.controller = self.new_controller()
-
-    def new_controller(self) -> GroupController:
-        settings = {"group": "g", "topics": (TOPIC,), "mode": "act", "assignment": "native", "capacity_bytes_per_s": CAPACITY}
-        quick = {"shrink_stabilisation_s": 20, "shrink_cooldown_s": 10, "worker_start_timeout_s": 10}
-        return GroupController(
-            policy=Policy.model_validate({**settings, **quick, **self.changes}),
-            connect=None,
-            reader=self.reader,
-            audit=self.audit,
-            clock=self.clock,
-            summarise=summarise,
-            sink=lambda **_: None,
-            start=lambda: self.pool,
-        )
-
-    def tick(self, loads: Mapping[TopicPartition, float], seconds: float = 1.0) -> Decision:
-        return self.measured(snapshot(loads, at=self.clock.now()), seconds)
-
-    def measured(self, seen: LoadSnapshot, seconds: float = 1.0) -> Decision:
-        self.members()
-        decision = self.controller.cycle(len(self.decisions), seen, {})
-        self.decisions.append(decision)
-        self.clock.advance(seconds)
-        return decision
-
-    def run(self, loads: Mapping[TopicPartition, float], seconds: int) -> Decision:
-        for _ in range(seconds - 1):
-            self.tick(loads)
-        return self.tick(loads)
-
-    def members(self) -> None:
-        """Let the assignor act on who is there now."""
-        now, running = self.clock.now(), self.pool.observe().running
-        self.seen_since = {s: self.seen_since.get(s, now) for s in running}
-        there = {f"g-{s}" for s, since in self.seen_since.items() if self.joins and now - since >= STARTING_S}
-        there |= {f"stranger-{n}" for n in range(self.strangers)}
-        if there != set(self.consumers):
-            self.rebalances += 1
-            consumers = tuple(self.consumers.get(m) or Consumer(member_id=m, topics=frozenset({TOPIC})) for m in sorted(there))
-            held = assign(
-                NativeGroup(assignor=self.assignor, consumers=consumers, partitions={TOPIC: self.partitions}), Client.JAVA
-            )
-            assert held is not None
-            self.consumers = {
-                m: Consumer(member_id=m, topics=frozenset({TOPIC}), owned=frozenset(held[m])) for m in sorted(there)
-            }
-        self.reader.groups["g"] = self.described()
-
-    def described(self, group_state: str | None = None) -> GroupMembers:
-        members = tuple(
-            Member(
-                member_id=m, client_id=m, host="/h", assigned=c.owned, topics=self.topics(n), library="java",
-                instance=m if self.static else None,
-            )
-            for n, (m, c) in enumerate(sorted(self.consumers.items()))
-        )  # fmt: skip
-        said = group_state or ("STABLE" if members else "EMPTY" if self.rebalances else "DEAD")
-        return GroupMembers(state=said, kind="CLASSIC", assignor=self.assignor, members=members, at=self.clock.now())
-
-    @property
-    def scalings(self) -> list[tuple[int, int]]:
-        """Return every decision that changed the number of consumers, as (cycle, consumers)."""
-        acted = (AddWorkers, RemoveWorkers)
-        return [(n, d.consumers) for n, d in enumerate(self.decisions) if any(isinstance(a, acted) for a in d.actions)]
-
-
-def even(world: World, total: float) -> dict[TopicPartition, float]:
-    return rates(*[total / world.partitions] * world.partitions)
+from autoscaler.model import AddWorkers, GroupMembers, LoadSnapshot, Reason, Retention
+from autoscaler.testing import FakeRetention
+from tests.builders import TOPIC, load, rates, snapshot, state, tp
+from tests.scenarios.native_world import NativeWorld, even
 
 
 @pytest.mark.parametrize("assignor", [a for a in Assignor if a is not Assignor.UNIFORM])  # a classic group has none of that name
 def test_a_group_starts_grows_once_per_decision_and_shrinks_again(assignor: Assignor) -> None:
-    world = World(assignor=assignor)
+    world = NativeWorld(assignor=assignor)
     first = world.tick(even(world, 100))
     assert (first.reason, first.actions) == (Reason.PARTITIONS_CHANGED, (AddWorkers(slots=(0, 1)),))
     assert world.run(even(world, 100), 10).reason is Reason.WITHIN_TARGET
@@ -139,7 +31,7 @@ def test_a_group_starts_grows_once_per_decision_and_shrinks_again(assignor: Assi
 
 
 def test_noise_of_ten_percent_rebalances_nothing_in_an_hour() -> None:
-    world, rnd = World(), random.Random(1)
+    world, rnd = NativeWorld(), random.Random(1)
     world.run(even(world, 300), 10)
     started = world.rebalances
     for _ in range(1200):  # one hour in steps of three seconds
@@ -149,7 +41,7 @@ def test_noise_of_ten_percent_rebalances_nothing_in_an_hour() -> None:
 
 
 def test_64_partitions_reach_64_consumers_and_never_65() -> None:
-    world = World(partitions=64, assignor=Assignor.RANGE, changes={"max_consumers": 100})
+    world = NativeWorld(partitions=64, assignor=Assignor.RANGE, changes={"max_consumers": 100})
     world.run(even(world, 64 * 79), 6)
     assert len(world.consumers) == 64
     held = world.run(even(world, 64 * 500), 3)
@@ -157,7 +49,7 @@ def test_64_partitions_reach_64_consumers_and_never_65() -> None:
 
 
 def test_where_no_number_is_enough_the_best_is_taken_and_said_what_would_be() -> None:
-    world = World(assignor=Assignor.RANGE, partitions=6, changes={"max_consumers": 3})
+    world = NativeWorld(assignor=Assignor.RANGE, partitions=6, changes={"max_consumers": 3})
     world.run(rates(*[1.0] * 6), 5)
     loads = rates(70, 70, 1, 1, 1, 1)  # neighbours: they stay together in ranges of two
     decision = world.tick(loads)
@@ -169,7 +61,7 @@ def test_where_no_number_is_enough_the_best_is_taken_and_said_what_would_be() ->
 
 
 def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
     world.reader.groups["g"] = world.described("PREPARING_REBALANCING")
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
@@ -178,7 +70,7 @@ def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
 
 
 def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() -> None:
-    world = World(joins=False)
+    world = NativeWorld(joins=False)
     world.tick(even(world, 100))
     assert world.tick(even(world, 900)).reason is Reason.NOT_READY
     last = world.run(even(world, 900), 12)
@@ -190,7 +82,7 @@ def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() ->
 
 
 def test_members_that_nobody_here_has_started_are_a_reason_and_stop_everything() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
     world.strangers = 1
     last = world.run(even(world, 900), 14)
@@ -199,7 +91,7 @@ def test_members_that_nobody_here_has_started_are_a_reason_and_stop_everything()
 
 
 def test_an_existing_group_is_not_joined_by_consumers_of_ours() -> None:
-    world = World(strangers=3)
+    world = NativeWorld(strangers=3)
     last = world.run(even(world, 900), 3)
     assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
     assert "stop them first" in last.detail
@@ -207,7 +99,7 @@ def test_an_existing_group_is_not_joined_by_consumers_of_ours() -> None:
 
 
 def test_a_consumer_that_dies_is_started_again_and_the_load_waits() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
     world.pool.die(1)
     assert world.tick(even(world, 100)).reason is Reason.NOT_READY
@@ -217,7 +109,7 @@ def test_a_consumer_that_dies_is_started_again_and_the_load_waits() -> None:
 
 
 def test_a_restarted_controller_goes_on_with_what_runs() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 300), 6)
     world.controller = world.new_controller()
     assert world.run(even(world, 300), 3).reason is Reason.WITHIN_TARGET
@@ -225,7 +117,7 @@ def test_a_restarted_controller_goes_on_with_what_runs() -> None:
 
 
 def test_what_the_platform_refuses_is_tried_again_and_said() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
     world.pool.fails = TransientError("no more processes")
     assert "not carried out: no more processes" in world.tick(even(world, 300)).detail
@@ -234,7 +126,7 @@ def test_what_the_platform_refuses_is_tried_again_and_said() -> None:
 
 
 def test_static_members_are_not_ended() -> None:
-    world = World(static=True)
+    world = NativeWorld(static=True)
     world.run(even(world, 300), 6)
     last = world.run(even(world, 100), 60)
     assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.STATIC_MEMBERS, 4)
@@ -249,7 +141,7 @@ def test_static_members_are_not_ended() -> None:
     ],
 )
 def test_members_that_cannot_be_predicted_stop_everything(topics: Callable[[int], frozenset[str] | None], said: str) -> None:
-    world = World(topics=topics)
+    world = NativeWorld(topics=topics)
     last = world.run(even(world, 100), 5)
     last = world.tick(even(world, 900))
     assert (last.reason, last.actions, last.consumers) == (Reason.ASSIGNOR_UNPREDICTABLE, (), 2)
@@ -268,7 +160,7 @@ def test_members_that_cannot_be_predicted_stop_everything(topics: Callable[[int]
     ],
 )
 def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kind: str, assignor: str, said: str) -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
     seen = world.described()
     world.reader.groups["g"] = GroupMembers(state="STABLE", kind=kind, assignor=assignor, members=seen.members, at=seen.at)
@@ -278,7 +170,7 @@ def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kin
 
 
 def test_a_native_group_with_managed_workers_is_left_alone() -> None:
-    world = World()
+    world = NativeWorld()
     world.run(even(world, 100), 5)
 
     class Watched:
@@ -295,7 +187,7 @@ def test_a_native_group_with_managed_workers_is_left_alone() -> None:
 
 
 def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing() -> None:
-    world = World(partitions=2, changes={"min_consumers": 2})
+    world = NativeWorld(partitions=2, changes={"min_consumers": 2})
     world.run(even(world, 150), 5)
     world.pool.apply(frozenset(range(4)), expected=frozenset({0, 1}), releasable=frozenset())
     world.controller = world.new_controller()
@@ -318,7 +210,7 @@ def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing(
 def test_what_the_operator_holds_is_held_in_a_native_group_too(
     changes: Mapping[str, object], limit: Reason, consumers: int
 ) -> None:
-    world = World(changes={"min_consumers": 2})
+    world = NativeWorld(changes={"min_consumers": 2})
     world.run(even(world, 100), 5)
     world.changes = {"min_consumers": 2, **changes}
     world.controller = world.new_controller()
@@ -327,7 +219,7 @@ def test_what_the_operator_holds_is_held_in_a_native_group_too(
 
 
 def test_a_pause_of_shrinking_keeps_what_runs() -> None:
-    world = World(changes={"paused": "shrinking"})
+    world = NativeWorld(changes={"paused": "shrinking"})
     world.run(even(world, 300), 6)
     last = world.run(even(world, 100), 60)
     assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.PAUSED, 4)
@@ -336,7 +228,7 @@ def test_a_pause_of_shrinking_keeps_what_runs() -> None:
 # --- records that are about to be deleted ----------------------------------------------------------------------------
 
 
-def late(world: World, behind_s: float = 950.0) -> LoadSnapshot:
+def late(world: NativeWorld, behind_s: float = 950.0) -> LoadSnapshot:
     """Return a measurement with one partition so far behind."""
     return snapshot(
         [
@@ -350,7 +242,7 @@ def late(world: World, behind_s: float = 950.0) -> LoadSnapshot:
 @pytest.mark.parametrize("changes", [{}, {"grow_step": 1, "grow_stabilisation_s": 1000}])
 def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[str, object]) -> None:
     """A consumer has 8 partitions of 6.25; the one of which 80 must be read gets one of its own where 15 share 16 in ranges."""
-    world = World(assignor=Assignor.RANGE, changes=changes)
+    world = NativeWorld(assignor=Assignor.RANGE, changes=changes)
     world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
     assert world.run(even(world, 100), 10).consumers == 2
     grown = world.measured(late(world))
@@ -364,7 +256,7 @@ def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[
 
 
 def test_it_never_grows_beyond_its_maximum_for_that() -> None:
-    world = World(assignor=Assignor.RANGE, changes={"max_consumers": 3})
+    world = NativeWorld(assignor=Assignor.RANGE, changes={"max_consumers": 3})
     world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
     world.run(even(world, 100), 10)
     for _ in range(10):

@@ -38,8 +38,8 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
         return Outlook(group=group)
     now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
     most = min(orders.most, len(load.partitions))
-    calm = fewest(group, load.rates, policy.calm_bytes_per_s, at_least=floor, at_most=min(now - 1, most))
-    if calm is None and floor <= len(load.partitions) < now:
+    calm = fewest(group, load.rates, policy.calm_bytes_per_s, at_least=1, at_most=min(now - 1, most))
+    if calm is None and len(load.partitions) < now:
         calm = len(load.partitions)  # the others hold nothing
     return Outlook(
         group=group,

@@ -1,5 +1,7 @@
 """Rules for a group that keeps Kafka's own membership: only the number of its consumers is set, and only when it is settled."""
 
+from dataclasses import replace
+
 from autoscaler.core.cycle import Cycle, Step, many, rate_text
 from autoscaler.core.guards import first_objection, least_consumers, most_consumers
 from autoscaler.core.in_time import as_urgent, catching_up
@@ -9,6 +11,7 @@ from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.native.values import NativeGroup
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
+from autoscaler.core.present import complete
 from autoscaler.model import Reason
 
 
@@ -32,7 +35,7 @@ def settle(cycle: Cycle) -> Step | None:
     there = len(members.members)
     if started.requested is None:
         return _strangers(cycle) if there else None
-    if started.running == started.requested and there == len(started.running) and members.state.upper() == "STABLE":
+    if complete(cycle.observation):
         return None
     if not started.requested and not there:
         return None
@@ -102,14 +105,18 @@ def _grown(cycle: Cycle) -> Step | None:
     group, size, policy, now = _group(cycle), cycle.size, cycle.policy, _now(cycle)
     if group is None or not size.overloaded:
         return None
-    most = max(now, most_consumers(cycle).count)
+    bound = most_consumers(cycle)
+    most = max(now, bound.count)
     count = choose(group, cycle.load.rates, policy.usable_bytes_per_s, at_least=max(cycle.floor, now), at_most=most)
     hot, load = size.overloaded[0], size.loads[size.overloaded[0]]
     detail = f"consumer {hot} with {rate_text(load)} is above {rate_text(policy.overload_bytes_per_s)}"
     limit = None if count.enough else _limit(cycle, count)
     gained = count.best is not None and count.best.consumers > now and _hotter(cycle, load) > count.best.high
     if count.best is None or not gained:
-        said = f"{detail}; more consumers would not relieve it with assignor {group.assignor}{_remedies(cycle, count)}"
+        why = f"more consumers would not relieve it with assignor {group.assignor}"
+        if bound.count <= now:  # none were looked at
+            why = bound.said or f"{bound.guard.name} allows {bound.count}"
+        said = f"{detail}; {why}{_remedies(cycle, count)}"
         return Step(
             reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit or Reason.ASSIGNOR_LIMIT, detail=said, hot=size.hot, counted=True
         )
@@ -136,14 +143,18 @@ def shrink(cycle: Cycle) -> Step | None:
     if any(c.instance is not None for c in group.consumers):
         said = f"{detail}; members are static: what one that ends has held stands still until its session is over"
         return Step(reason=Reason.UNDERUSED, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
-    least = max(cycle.history.peak(), least_consumers(cycle).count, outlook.calm)
+    bound, needed = least_consumers(cycle), max(cycle.history.peak(), outlook.calm)
+    least = max(needed, bound.count)
     objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
     if objection is not None:
         guard, said = objection
         return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}", counted=True)
     for count in range(least, now):  # an assignor may serve a number worse than a smaller one
         if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, policy.calm_bytes_per_s):
-            return _ask(cycle, count, Reason.UNDERUSED, detail)
+            step = _ask(cycle, count, Reason.UNDERUSED, detail)
+            if not max(needed, cycle.floor) < count == bound.count:
+                return step
+            return replace(step, limited_by=bound.guard.reason, detail=f"{step.detail}; {bound.guard.name} allows {count}")
     return Step(reason=Reason.UNDERUSED, limited_by=Reason.STABILISING, detail=f"{detail}; {least} were needed", counted=True)
 
 
