@@ -1,7 +1,7 @@
 """A world of one native group that acts: real decisions, a fake platform, and members that get what their assignor gives them."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
@@ -10,7 +10,7 @@ from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGrou
 from autoscaler.model import AddWorkers, Decision, GroupMembers, LoadSnapshot, Member, PartitionLoad, RemoveWorkers, TopicPartition
 from autoscaler.policy import Policy
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
-from tests.builders import CAPACITY, TOPIC, rates, snapshot
+from tests.builders import CAPACITY, TOPIC, load, rates, snapshot
 
 Loads = Mapping[TopicPartition, float | None] | Iterable[PartitionLoad]
 STARTING_S = 2  # from the start of a consumer until Kafka counts it
@@ -29,6 +29,8 @@ class NativeWorld:
     joins: bool = True  # whether what is started becomes a member
     strangers: int = 0  # members that nobody here has started
     topics: Callable[[int], frozenset[str] | None] = lambda _slot: frozenset({TOPIC})
+    says: Mapping[str, object] = field(default_factory=dict)  # what Kafka's description of the group says instead
+    hidden: bool = False  # whether it cannot be read at all
 
     def __post_init__(self) -> None:
         self.reader = FakeReader()
@@ -39,11 +41,19 @@ class NativeWorld:
         self.decisions: list[Decision] = []
         self.controller = self.new_controller()
 
-    def new_controller(self) -> GroupController:
+    def policy(self) -> Policy:
         settings = {"group": "g", "topics": (TOPIC,), "mode": "act", "assignment": "native", "capacity_bytes_per_s": CAPACITY}
         quick = {"shrink_stabilisation_s": 20, "shrink_cooldown_s": 10, "worker_start_timeout_s": 10}
+        return Policy.model_validate({**settings, **quick, **self.changes})
+
+    def set(self, **changes: object) -> None:
+        """Change settings while the job runs."""
+        self.changes = {**self.changes, **changes}
+        self.controller.policy = self.policy()
+
+    def new_controller(self) -> GroupController:
         return GroupController(
-            policy=Policy.model_validate({**settings, **quick, **self.changes}),
+            policy=self.policy(),
             connect=None,
             reader=self.reader,
             audit=self.audit,
@@ -84,7 +94,10 @@ class NativeWorld:
             self.consumers = {
                 m: Consumer(member_id=m, topics=frozenset({TOPIC}), owned=frozenset(held[m])) for m in sorted(there)
             }
-        self.reader.groups["g"] = self.described()
+        if self.hidden:
+            self.reader.groups.pop("g", None)
+        else:
+            self.reader.groups["g"] = self.described()
 
     def described(self, group_state: str | None = None) -> GroupMembers:
         members = tuple(
@@ -95,7 +108,8 @@ class NativeWorld:
             for n, (m, c) in enumerate(sorted(self.consumers.items()))
         )  # fmt: skip
         said = group_state or ("STABLE" if members else "EMPTY" if self.rebalances else "DEAD")
-        return GroupMembers(state=said, kind="CLASSIC", assignor=self.assignor, members=members, at=self.clock.now())
+        seen = GroupMembers(state=said, kind="CLASSIC", assignor=self.assignor, members=members, at=self.clock.now())
+        return replace(seen, **self.says)  # type: ignore[arg-type]
 
     @property
     def scalings(self) -> list[tuple[int, int]]:
@@ -106,3 +120,45 @@ class NativeWorld:
 
 def even(world: NativeWorld, total: float) -> dict[TopicPartition, float]:
     return rates(*[total / world.partitions] * world.partitions)
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """What arrives for a native group and what its consumers commit, second by second.
+
+    Attributes:
+        rates: Bytes/s of every partition; ten bytes are a record.
+        downstream: Records/s that what the consumers write to takes in all.
+        stuck: Partitions whose offset does not advance whoever holds them.
+        commits_every_s: Seconds between two commits.
+    """
+
+    world: NativeWorld
+    rates: Mapping[TopicPartition, float]
+    downstream: float = 1e9
+    stuck: Container[TopicPartition] = ()
+    commits_every_s: int = 1
+    seconds: int = 0
+    arrived: dict[TopicPartition, float] = field(default_factory=dict)
+    done: dict[TopicPartition, float] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def run(self, seconds: int) -> list[Decision]:
+        """Let seconds pass, a decision each, and return these decisions."""
+        return [self.world.tick(self._pass()) for _ in range(seconds)]
+
+    def _pass(self) -> list[PartitionLoad]:
+        able = min(self.downstream, len(self.world.consumers) * CAPACITY / 10) / len(self.rates)
+        self.seconds += 1
+        for p, rate in self.rates.items():
+            self.arrived[p] = self.arrived.get(p, 100.0) + rate / 10
+            done = self.done.get(p, 100.0)
+            self.done[p] = done if p in self.stuck else min(self.arrived[p], done + able)
+            if self.seconds % self.commits_every_s == 0:
+                self.committed[p] = int(self.done[p])
+        return [self._measured(p, rate) for p, rate in self.rates.items()]
+
+    def _measured(self, p: TopicPartition, rate: float) -> PartitionLoad:
+        committed, end = self.committed.get(p, 100), int(self.arrived[p]) + 1
+        behind = 0.0 if rate == 0 else (self.arrived[p] - self.done[p]) / (rate / 10)
+        return load(p, rate, committed=committed, log_end=end, lag_records=end - committed, lag_s=behind)

@@ -1,0 +1,246 @@
+"""Timelines of what holds a native group: partitions at a standstill, growth in vain, turns, what makes no sense."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from autoscaler.core.native.values import Assignor
+from autoscaler.errors import TransientError
+from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers
+from tests.builders import TOPIC, state, tp
+from tests.scenarios.native_world import NativeWorld, Work, even
+
+
+def ranged(partitions: int = 16, **changes: object) -> NativeWorld:
+    return NativeWorld(assignor=Assignor.RANGE, partitions=partitions, changes=changes)
+
+
+def acts(decisions: list[Decision]) -> list[Decision]:
+    return [d for d in decisions if d.actions]
+
+
+# --- what stands still -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total", [1200, 20], ids=["growing", "shrinking"])
+def test_a_group_whose_application_stands_still_is_neither_grown_nor_shrunk(total: float) -> None:
+    world = ranged(stuck_after_s=10)
+    work = Work(world=world, rates=even(world, 300))
+    work.run(30)
+    assert len(world.consumers) == 4
+    work.stuck = set(work.rates)
+    work.run(15)
+    work.rates = even(world, total)
+    held = work.run(90)
+    assert acts(held) == []
+    assert {d.reason for d in held} == {Reason.STUCK_PARTITION}
+    assert "16 partitions (orders-0, orders-1, orders-2, orders-3 and 12 more) are held by live consumers" in held[-1].detail
+    assert held[-1].hot == (tp(0), tp(1), tp(2), tp(3), tp(4))
+    work.stuck = ()
+    assert acts(work.run(60)), "and it follows the load as soon as it gets on"
+
+
+def test_nor_does_a_lowered_maximum_shrink_it_meanwhile() -> None:
+    world = ranged(stuck_after_s=10)
+    work = Work(world=world, rates=even(world, 300))
+    work.run(30)
+    work.stuck = set(work.rates)
+    work.run(15)
+    world.set(max_consumers=2)
+    assert acts(work.run(20)) == []
+    work.stuck = ()
+    assert acts(work.run(5))[0].actions == (RemoveWorkers(slots=(2, 3)),)
+
+
+def test_a_single_partition_at_a_standstill_counts_as_no_load_until_it_gets_on() -> None:
+    world = ranged(stuck_after_s=10)
+    work = Work(world=world, rates=even(world, 300))
+    work.run(30)
+    work.stuck = {tp(0)}
+    work.run(15)
+    work.rates = {**work.rates, tp(0): 200.0}  # what is retried, or written by whoever is blocked
+    held = work.run(20)
+    assert acts(held) == []
+    assert {(d.reason, d.hot) for d in held} == {(Reason.STUCK_PARTITION, (tp(0),))}
+    assert "at a standstill although held, counting as no load: orders-0" in held[-1].detail
+    work.stuck, work.rates = (), {**work.rates, tp(0): 70.0}
+    grown = acts(work.run(10))
+    assert (grown[0].reason, grown[0].consumers > 4) == (Reason.RATE_ABOVE_CAPACITY, True)
+
+
+# --- growth in vain --------------------------------------------------------------------------------------------------
+
+
+def bound_at(records_per_s: float, **changes: object) -> Work:
+    """Return a group of four whose database takes so many records per second, and no more."""
+    world = ranged(32, give_up_after=2, **changes)
+    work = Work(world=world, rates=even(world, 320), downstream=records_per_s)
+    work.run(60)
+    assert len(world.consumers) == 4
+    return work
+
+
+def rise(work: Work, total: float) -> Decision:
+    """Let more arrive for long enough to tell whether growing helps, and return the last decision."""
+    work.rates = even(work.world, total)
+    return work.run(60)[-1]
+
+
+def test_growth_that_drains_no_more_stops_and_says_so() -> None:
+    work = bound_at(33.0)
+    assert [rise(work, total).consumers for total in (480, 600)] == [7, 8], "two steps"
+    work.rates = even(work.world, 720)
+    held = work.run(60)
+    assert {d.consumers for d in held} == {8}
+    assert {(d.reason, d.limited_by) for d in held} == {(Reason.RATE_ABOVE_CAPACITY, Reason.SCALING_DID_NOT_HELP)}
+    assert "2 steps up drained no more than 33" in held[-1].detail
+    assert "more consumers would not relieve it" not in held[-1].detail, "under this assignor they would"
+    work.downstream = 1e9
+    assert max(d.consumers for d in work.run(60)) == 11, "the bottleneck is gone"
+
+
+def test_growth_that_drains_more_goes_on() -> None:
+    work = bound_at(1e9)
+    assert [rise(work, total).consumers for total in (480, 600, 720)] == [7, 8, 11]
+
+
+def test_who_commits_too_rarely_to_tell_is_not_judged() -> None:
+    """Nothing was committed in one window and twice as much in the next: that says nothing of the consumers."""
+    world = ranged(32, give_up_after=2)
+    work = Work(world=world, rates=even(world, 320), downstream=33.0, commits_every_s=40)
+    work.run(60)
+    assert [rise(work, total).consumers for total in (480, 600, 720)] == [7, 8, 11]
+    assert Reason.SCALING_DID_NOT_HELP not in {d.limited_by for d in world.decisions}
+
+
+def test_steps_that_the_platform_refused_were_none() -> None:
+    work = bound_at(33.0)
+    work.rates = even(work.world, 480)
+    for _ in range(3):
+        work.world.pool.fails = TransientError("no more processes")
+        assert "not carried out" in work.run(1)[0].detail
+    assert [rise(work, total).consumers for total in (480, 600)] == [7, 8], "one step in vain: there may be a second one"
+
+
+# --- turns -----------------------------------------------------------------------------------------------------------
+
+
+def waves(world: NativeWorld, count: int) -> list[Decision]:
+    """Return the decisions of so many waves of 70 s, high and then low."""
+    before = len(world.decisions)
+    for _ in range(count):
+        world.run(even(world, 300), 20)
+        world.run(even(world, 100), 50)
+    return world.decisions[before:]
+
+
+def test_a_group_that_went_up_and_down_often_enough_stays_large_and_still_grows() -> None:
+    free = ranged(turns_per_hour=None)
+    waves(free, 4)
+    assert [n for _, n in free.scalings] == [4, 2, 4, 2, 4, 2, 4, 2]
+    world = ranged(turns_per_hour=2)
+    last = waves(world, 4)[-1]
+    assert [n for _, n in world.scalings] == [4, 2, 4]
+    assert (last.reason, last.limited_by) == (Reason.UNDERUSED, Reason.FLAPPING)
+    assert "their number has turned 2 times in an hour, turns_per_hour allows 2: the larger number stays" in last.detail
+    assert world.tick(even(world, 600)).consumers == 8, "growing never waits for it"
+
+
+def test_a_restarted_controller_has_forgotten_the_turns_and_waits_a_whole_window_first() -> None:
+    world = ranged(turns_per_hour=2)
+    waves(world, 3)
+    assert len(world.consumers) == 4
+    world.controller = world.new_controller()
+    world.run(even(world, 100), 20)
+    assert len(world.consumers) == 4
+    world.run(even(world, 100), 5)
+    assert len(world.consumers) == 2
+
+
+# --- what makes no sense ---------------------------------------------------------------------------------------------
+
+
+class _Managed:
+    """A control log with a living worker of a plan."""
+
+    def observe(self) -> object:
+        return state({tp(0): 0})
+
+    def close(self) -> None: ...
+
+
+def _managed(world: NativeWorld, here: bool) -> None:  # noqa: FBT001  it begins, and ends
+    world.controller.watch = _Managed() if here else None  # type: ignore[assignment]
+
+
+def _subscribed(world: NativeWorld, here: bool) -> None:  # noqa: FBT001
+    world.topics = (lambda n: frozenset({TOPIC, f"other-{n}"})) if here else (lambda _: frozenset({TOPIC}))
+
+
+def _says(**said: object) -> Callable[[NativeWorld, bool], None]:
+    return lambda world, here: setattr(world, "says", said if here else {})
+
+
+BAD: Mapping[str, tuple[Callable[[NativeWorld, bool], None], Reason, str]] = {
+    "a member too many": (
+        lambda w, here: setattr(w, "strangers", int(here)), Reason.GROUP_DIFFERS,
+        "4 consumers asked for, 4 running, 5 members in the group (STABLE)",
+    ),
+    "no members": (
+        lambda w, here: setattr(w, "joins", not here), Reason.GROUP_DIFFERS,
+        "4 consumers asked for, 4 running, 0 members in the group (EMPTY)",
+    ),
+    "never stable, classic": (
+        _says(state="PREPARING_REBALANCING"), Reason.GROUP_DIFFERS, "4 members in the group (PREPARING_REBALANCING)",
+    ),
+    "never stable, KIP-848": (_says(state="RECONCILING"), Reason.GROUP_DIFFERS, "4 members in the group (RECONCILING)"),
+    "members cannot be read": (
+        lambda w, here: setattr(w, "hidden", here), Reason.NOT_READY, "the group's members have not been read yet",
+    ),
+    "a managed plan too": (_managed, Reason.PAUSED, "1 managed worker of this group live and follow plan 7"),
+    "different subscriptions": (_subscribed, Reason.ASSIGNOR_UNPREDICTABLE, "subscribe to different topics"),
+    "different assignors": (_says(assignor=""), Reason.ASSIGNOR_UNPREDICTABLE, "have not agreed on an assignor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("total", [1200, 20], ids=["growing", "shrinking"])
+@pytest.mark.parametrize("name", BAD)
+def test_nothing_is_done_while_what_kafka_says_makes_no_sense(name: str, total: float) -> None:
+    begin, reason, said = BAD[name]
+    world = ranged()
+    world.run(even(world, 300), 30)
+    assert len(world.consumers) == 4
+    begin(world, True)
+    before = len(world.decisions)
+    last = world.run(even(world, total), 60)
+    assert acts(world.decisions[before:]) == []
+    assert set(world.pool.observe().running) == {0, 1, 2, 3}
+    assert last.reason is reason
+    assert said in last.detail
+    begin(world, False)
+    world.run(even(world, total), 60)
+    assert (len(world.consumers) > 4) == (total > 300), "and then it follows the load"
+    assert len(world.consumers) != 4
+
+
+def test_more_members_than_partitions_become_no_more_and_those_with_nothing_end() -> None:
+    world = ranged(partitions=2, min_consumers=2)
+    world.run(even(world, 100), 5)
+    world.pool.apply(frozenset(range(4)), expected=frozenset({0, 1}), releasable=frozenset())
+    world.controller = world.new_controller()
+    world.run(even(world, 900), 75)
+    assert len(world.consumers) == 2
+    assert acts(world.decisions[5:])[0].reason is Reason.UNDERUSED
+    assert not [a for d in world.decisions[5:] for a in d.actions if isinstance(a, AddWorkers)]
+
+
+def test_an_advised_group_of_either_protocol_that_rebalances_is_waited_for() -> None:
+    for said in ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING"):
+        world = ranged()
+        world.run(even(world, 300), 10)
+        world.set(mode="advise")
+        world.controller.start = None
+        world.says = {"state": said}
+        last = world.tick(even(world, 1200))
+        assert (last.reason, last.actions) == (Reason.NOT_READY, ()), said
+        assert f"the group is rebalancing ({said})" in last.detail
