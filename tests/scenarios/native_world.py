@@ -160,5 +160,5 @@ class Work:
 
     def _measured(self, p: TopicPartition, rate: float) -> PartitionLoad:
         committed, end = self.committed.get(p, 100), int(self.arrived[p]) + 1
-        behind = 0.0 if rate == 0 else (self.arrived[p] - self.done[p]) / (rate / 10)
+        behind = 0.0 if rate == 0 else (self.arrived[p] - committed) / (rate / 10)
         return load(p, rate, committed=committed, log_end=end, lag_records=end - committed, lag_s=behind)
