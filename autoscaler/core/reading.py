@@ -7,6 +7,7 @@ from autoscaler.core.deadlines import find_risks
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load
 from autoscaler.core.native.outlook import look_ahead, sized
+from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, complete, held, read_present
@@ -49,8 +50,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         history = history.confirmed(present.epoch, now if present.plan_at is None else min(present.plan_at, now))
     elif observation.started is not None:
         history = history.counted(observation.started.requested, now)
-    if load.stale:
-        history = replace(history, recommendations=())
+    if load.stale or (policy.assignment == "native" and (outlook is None or isinstance(outlook.group, Unpredictable))):
+        history = replace(history, recommendations=())  # what fewer would get nobody knows
     elif size.calm is not None and not load.unknown and not load.absent:
         history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
     history = _drained(observation, load, present, history.overload(now, exists=bool(size.overloaded)), policy, now)

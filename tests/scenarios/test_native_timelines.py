@@ -223,6 +223,23 @@ def test_nothing_is_done_while_what_kafka_says_makes_no_sense(name: str, total: 
     assert len(world.consumers) != 4
 
 
+@pytest.mark.parametrize("fault", ["members cannot be read", "never stable, classic", "different assignors"])
+def test_time_in_which_nobody_could_tell_what_fewer_would_get_does_not_count_for_shrinking(fault: str) -> None:
+    """Placed by load two would have done all the time; by ranges, four neighbours on one consumer, only in the end."""
+    world = ranged()
+    world.run(even(world, 300), 30)
+    begin, _, _ = BAD[fault]
+    begin(world, True)
+    uneven = {p: 24.0 if p.partition < 4 else 1.0 for p in even(world, 1)}
+    world.run(uneven, 40)
+    begin(world, False)
+    before = len(world.decisions)
+    world.run(even(world, 100), 20)
+    assert acts(world.decisions[before:]) == [], "the window begins anew"
+    world.run(even(world, 100), 2)
+    assert [d.consumers for d in acts(world.decisions[before:])] == [2]
+
+
 def test_more_members_than_partitions_become_no_more_and_those_with_nothing_end() -> None:
     world = ranged(partitions=2, min_consumers=2)
     world.run(even(world, 100), 5)
