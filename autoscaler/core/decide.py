@@ -264,6 +264,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
         risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
+        native.doubt(cycle),
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))

@@ -8,6 +8,7 @@ from statistics import median
 
 from autoscaler.core.deadlines import Drain
 from autoscaler.core.drained import Drained
+from autoscaler.core.native.drains import Drains
 from autoscaler.core.progress import Track
 from autoscaler.model import HandoverDone, TopicPartition
 from autoscaler.packing import DriftEstimator
@@ -53,6 +54,7 @@ class History:
         pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
         drained: Whether more consumers drained more.
         drains: How fast partitions are read that are far behind.
+        consumer_drains: What consumers of a native group drain while they are behind.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -70,6 +72,7 @@ class History:
     pauses: tuple[float, ...] = ()
     drained: Drained = field(default_factory=Drained)
     drains: Mapping[TopicPartition, Drain] = field(default_factory=dict)
+    consumer_drains: Drains = field(default_factory=Drains)
 
     @classmethod
     def from_plan(cls, plan_at: float | None) -> "History":
@@ -91,6 +94,7 @@ class History:
             overloaded_since=moved_on(self.overloaded_since),
             drained=self.drained.shifted(by_s),
             drains={p: d.shifted(by_s) for p, d in self.drains.items()},
+            consumer_drains=self.consumer_drains.shifted(by_s),
         )
 
     def confirmed(self, epoch: int, at: float) -> "History":

@@ -1,19 +1,21 @@
 """How one cycle begins: from what was observed, remembered and asked for to what the rules look at."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from autoscaler.core.cycle import Cycle
 from autoscaler.core.deadlines import find_risks
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load
+from autoscaler.core.native.drains import STILL_S, Drains
 from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, complete, held, read_present
-from autoscaler.core.progress import Holding, Progress, follow, judged
+from autoscaler.core.progress import Holding, Progress, Track, follow, judged
 from autoscaler.core.size import measure_size
-from autoscaler.model import Observation
+from autoscaler.model import Observation, TopicPartition
 from autoscaler.policy import Policy
 
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
@@ -22,7 +24,7 @@ _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no numbe
 def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
     parked = observation.state.parked if observation.state is not None else {}
-    history = replace(history, tracks=follow(history.tracks, observation.snapshot))
+    before, history = history.tracks, replace(history, tracks=follow(history.tracks, observation.snapshot))
     holding = Holding(
         held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
     )
@@ -41,6 +43,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     history = replace(history, drains=drains)
     present = read_present(observation, load.partitions)
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
+    if policy.assignment == "native":
+        history = replace(history, consumer_drains=_drains(observation, load, present, history, before, policy))
     planner = Planner.of(policy, history)
     advised = policy.mode == "advise" or observation.state is None
     orders = read_orders(policy, now)
@@ -90,3 +94,21 @@ def _drained(  # noqa: PLR0917  what a cycle has read so far
         tolerance=policy.tolerance_ratio,
     )
     return replace(history, drained=drained)
+
+
+def _drains(  # noqa: PLR0917  what a cycle has read so far
+    observation: Observation,
+    load: GroupLoad,
+    present: Present,
+    history: History,
+    before: Mapping[TopicPartition, Track],
+    policy: Policy,
+) -> Drains:
+    """Return what a native group's consumers have shown by now; one that rebalances or stands still shows nothing."""
+    members, owner, drains, snapshot = observation.members, present.owner, history.consumer_drains, observation.snapshot
+    if observation.state is not None or members is None or members.state.upper() != "STABLE" or load.halted:
+        return drains.interrupted()
+    late = {x.partition for x in snapshot.loads if x.lag_s is not None and x.lag_s > policy.backlog_s}
+    advancing = {p for p, t in history.tracks.items() if t.still_since is None or snapshot.sample_ts - t.still_since < STILL_S}
+    behind = frozenset(owner[p] for p in late & advancing & owner.keys())
+    return drains.measured(snapshot, before, owner, behind)

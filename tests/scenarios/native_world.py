@@ -131,6 +131,7 @@ class Work:
         downstream: Records/s that what the consumers write to takes in all.
         stuck: Partitions whose offset does not advance whoever holds them.
         commits_every_s: Seconds between two commits.
+        able: Bytes/s that one consumer processes, whatever its configured capacity.
     """
 
     world: NativeWorld
@@ -138,6 +139,7 @@ class Work:
     downstream: float = 1e9
     stuck: Container[TopicPartition] = ()
     commits_every_s: int = 1
+    able: float = CAPACITY
     seconds: int = 0
     arrived: dict[TopicPartition, float] = field(default_factory=dict)
     done: dict[TopicPartition, float] = field(default_factory=dict)
@@ -148,7 +150,7 @@ class Work:
         return [self.world.tick(self._pass()) for _ in range(seconds)]
 
     def _pass(self) -> list[PartitionLoad]:
-        able = min(self.downstream, len(self.world.consumers) * CAPACITY / 10) / len(self.rates)
+        able = min(self.downstream, len(self.world.consumers) * self.able / 10) / len(self.rates)
         self.seconds += 1
         for p, rate in self.rates.items():
             self.arrived[p] = self.arrived.get(p, 100.0) + rate / 10

@@ -122,6 +122,55 @@ def test_steps_that_the_platform_refused_were_none() -> None:
     assert [rise(work, total).consumers for total in (480, 600)] == [7, 8], "one step in vain: there may be a second one"
 
 
+# --- what a consumer is able to do -----------------------------------------------------------------------------------
+
+
+def slow(able: float, total: float = 300, **changes: object) -> Work:
+    """Return the work of a group of four, each of which does so many bytes/s although 100 are configured."""
+    work = Work(world=ranged(max_consumers=4, min_consumers=4), rates=even(ranged(), total), able=able)
+    for setting, value in changes.items():
+        setattr(work, setting, value)
+    return work
+
+
+@pytest.mark.parametrize("mode", ["act", "advise"])
+def test_consumers_that_are_behind_and_drain_less_than_half_of_their_capacity_are_said(mode: str) -> None:
+    work = slow(40.0)
+    work.run(10)
+    work.world.set(mode=mode)
+    early, late = work.run(110), work.run(60)[-1]
+    assert not [d for d in early if "looks too" in d.detail], "two half minutes may be bad ones"
+    said = "capacity_bytes_per_s 100 B/s looks too high: consumers that are behind drain at most 40 B/s (in 4 half minutes"
+    assert said in late.detail
+    work.able = 90.0
+    assert "looks too" not in work.run(40)[-1].detail, "who can do it once can do it"
+
+
+def test_consumers_that_drain_far_more_than_their_capacity_are_said() -> None:
+    last = slow(200.0, 640).run(130)[-1]
+    assert (
+        "capacity_bytes_per_s 100 B/s looks too low: a consumer drains 181 B/s (in 4 half minutes of the last hour)"
+        in last.detail
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        (slow(60.0), "more than half of it"),
+        (slow(140.0, 520), "less than half above it"),
+        (slow(40.0, 100), "nobody is behind: nothing shows what they could do"),
+        (slow(100.0, 150, stuck={tp(0), tp(4), tp(8), tp(12)}), "each has a partition at a standstill"),
+        (slow(40.0, commits_every_s=20), "commits are too rare to tell"),
+        (slow(120.0, 440, commits_every_s=22), "and one that comes late is no speed"),
+    ],
+)
+def test_nothing_is_said_against_a_capacity_that_nothing_speaks_against(work: Work, why: str) -> None:
+    decisions = work.run(320)
+    assert len(work.world.consumers) == 4
+    assert not [d for d in decisions if "looks too" in d.detail], why
+
+
 # --- turns -----------------------------------------------------------------------------------------------------------
 
 

@@ -205,3 +205,16 @@ def _way(remedy: Remedy, cycle: Cycle) -> str:
     return f"{remedy.consumers} with assignor {remedy.assignor}" + (
         f" (more than {most_consumers(cycle).guard.name} allows)" if same else ""
     )
+
+
+def doubt(cycle: Cycle) -> str:
+    """Say what the consumers of a native group show that speaks against the capacity that is configured for one."""
+    capacity, drains = cycle.policy.capacity_bytes_per_s, cycle.history.consumer_drains
+    if slow := drains.too_slow(capacity):
+        looks, who, (rate, times) = "high", "consumers that are behind drain at most", slow
+    elif fast := drains.too_fast(capacity):
+        looks, who, (rate, times) = "low", "a consumer drains", fast
+    else:
+        return ""
+    seen = f"in {times} half minutes of the last hour"
+    return f"capacity_bytes_per_s {rate_text(capacity)} looks too {looks}: {who} {rate_text(rate)} ({seen})"
