@@ -146,6 +146,13 @@ def test_consumers_that_are_behind_and_drain_less_than_half_of_their_capacity_ar
     assert "looks too" not in work.run(40)[-1].detail, "who can do it once can do it"
 
 
+def test_a_wall_clock_that_is_set_changes_nothing_of_what_was_seen() -> None:
+    work = slow(40.0)
+    work.run(110)
+    work.world.clock.wall += 7200
+    assert "drain at most 40 B/s (in 4 half minutes" in work.run(70)[-1].detail
+
+
 def test_consumers_that_drain_far_more_than_their_capacity_are_said() -> None:
     last = slow(200.0, 640).run(130)[-1]
     assert (

@@ -1,0 +1,33 @@
+"""The matrix of inputs that fail or make no sense, for a group whose number of consumers is all that is set."""
+
+import pytest
+
+from autoscaler.core.native.values import Assignor
+from autoscaler.model import Reason
+from tests.builders import load
+from tests.scenarios.native_world import NativeWorld, even
+from tests.scenarios.test_fault_matrix import BEGINS, CHANGES, ENDS, FAULTS, GROWS_MEANWHILE, LASTS, LEVELS, NEEDED
+
+
+@pytest.mark.parametrize("phase", LEVELS)
+@pytest.mark.parametrize("name", FAULTS)
+def test_no_input_that_fails_or_makes_no_sense_leads_a_native_group_to_a_wrong_step(name: str, phase: str) -> None:
+    before, after = LEVELS[phase]
+    fault, here = FAULTS[name]
+    world = NativeWorld(assignor=Assignor.RANGE, changes={"shrink_cooldown_s": 5})
+    for t in range(LASTS):
+        rates = even(world, 16 * (before if t < CHANGES else after))
+        faulty = here if BEGINS <= t < ENDS else frozenset()
+        world.tick([fault(load(p, r)) if p in faulty else load(p, r) for p, r in rates.items()])
+    during = [(t, n) for t, n in world.scalings if BEGINS <= t < ENDS]
+    assert world.decisions[BEGINS - 1].consumers == 4
+    assert all(n > 4 for _, n in during), "it never shrinks on what it does not know"
+    if phase == "growing":
+        assert [n for _, n in during] == ([NEEDED[phase]] if name in GROWS_MEANWHILE else []), (
+            "what is known is enough to grow by"
+        )
+    else:
+        assert during == []
+    last = world.decisions[-1]
+    assert (last.consumers, last.reason) == (NEEDED[phase], Reason.WITHIN_TARGET)
+    assert not [t for t, _ in world.scalings if t >= LASTS - 20], "and rests"
