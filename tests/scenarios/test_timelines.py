@@ -338,6 +338,20 @@ def test_a_group_that_stands_still_as_a_whole_is_neither_grown_nor_shrunk() -> N
     assert world.run(60)[-1].consumers == 1
 
 
+def test_nor_is_one_of_which_a_partition_is_not_measured_any_more() -> None:
+    """The application is away from 30 s on, one broker from 70 s on, and the load doubles at 75 s."""
+
+    def traffic(t: float) -> Mapping[TopicPartition, float]:
+        return dict.fromkeys(EVEN, 20.0 if t < 75 else 40.0)
+
+    still = stuck(*range(16), start=30, end=1000)
+    world = World(policy=demo_policy(stuck_after_s=20), traffic=traffic, stuck=still, dark=dark(5, 70, 1000))
+    world.run(60)
+    after = world.run(60)
+    assert [d for d in after if d.actions] == []
+    assert {d.reason for d in after} == {Reason.STUCK_PARTITION}
+
+
 def test_a_stuck_partition_whose_consumer_dies_is_handed_on() -> None:
     world = World(policy=demo_policy(stuck_after_s=20), traffic=lambda _: EVEN, stuck=stuck(*range(16), start=30, end=1000))
     world.run(60)
