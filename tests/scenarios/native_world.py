@@ -7,7 +7,16 @@ from autoscaler.adapters.decision_summary import summarise
 from autoscaler.controller import GroupController
 from autoscaler.core.native.assignors import assign
 from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
-from autoscaler.model import AddWorkers, Decision, GroupMembers, LoadSnapshot, Member, PartitionLoad, RemoveWorkers, TopicPartition
+from autoscaler.model import (
+    AddWorkers,
+    Decision,
+    GroupMembers,
+    LoadSnapshot,
+    Member,
+    PartitionLoad,
+    RemoveWorkers,
+    TopicPartition,
+)
 from autoscaler.policy import Policy
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
 from tests.builders import CAPACITY, TOPIC, load, rates, snapshot

@@ -4,9 +4,21 @@ import pytest
 
 from autoscaler.core.native.values import Assignor
 from autoscaler.model import Reason
+from autoscaler.testing import FakeRetention
 from tests.builders import load
 from tests.scenarios.native_world import NativeWorld, even
-from tests.scenarios.test_fault_matrix import BEGINS, CHANGES, ENDS, FAULTS, GROWS_MEANWHILE, LASTS, LEVELS, NEEDED
+from tests.scenarios.test_fault_matrix import (
+    BEGINS,
+    CHANGES,
+    ENDS,
+    FAULTS,
+    GROWS_MEANWHILE,
+    KEPT,
+    LASTS,
+    LEVELS,
+    NEEDED,
+    UNREADABLE,
+)
 
 
 @pytest.mark.parametrize("phase", LEVELS)
@@ -18,14 +30,18 @@ def test_no_input_that_fails_or_makes_no_sense_leads_a_native_group_to_a_wrong_s
     for t in range(LASTS):
         rates = even(world, 16 * (before if t < CHANGES else after))
         faulty = here if BEGINS <= t < ENDS else frozenset()
+        world.controller.retention = FakeRetention({} if faulty and name == UNREADABLE else KEPT)
         world.tick([fault(load(p, r)) if p in faulty else load(p, r) for p, r in rates.items()])
     during = [(t, n) for t, n in world.scalings if BEGINS <= t < ENDS]
     assert world.decisions[BEGINS - 1].consumers == 4
-    assert all(n > 4 for _, n in during), "it never shrinks on what it does not know"
+    if name != UNREADABLE:
+        assert all(n > 4 for _, n in during), "it never shrinks on what it does not know"
     if phase == "growing":
         assert [n for _, n in during] == ([NEEDED[phase]] if name in GROWS_MEANWHILE else []), (
             "what is known is enough to grow by"
         )
+    elif name == UNREADABLE and phase == "shrinking":
+        assert [n for _, n in during] == [NEEDED[phase]], "the load is known"
     else:
         assert during == []
     last = world.decisions[-1]
