@@ -1,5 +1,6 @@
 """The guards' table, row by row: does it hold a native group? docs/native.md says the same."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ import pytest
 
 from autoscaler.core.guards import GUARDS, Guard
 from autoscaler.core.native.values import Assignor
-from autoscaler.model import Decision, MovePartition, PartitionLoad, TopicPartition
-from tests.builders import load
+from autoscaler.model import Decision, MovePartition, PartitionLoad, Retention, TopicPartition
+from autoscaler.testing import FakeRetention
+from tests.builders import TOPIC, load
 from tests.scenarios.native_world import NativeWorld, Work, even
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
@@ -21,6 +23,7 @@ HIGH, LOW = 600.0, 100.0  # of 16 partitions, 80 bytes/s to a consumer; before i
 def step(changes: Mapping[str, object], total: float, seconds: int, measured: Measured) -> NativeWorld:
     """Return a group of four, so many seconds after another load has begun."""
     world = NativeWorld(assignor=Assignor.RANGE)
+    world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})
     world.run(even(world, 300), 30)
     assert len(world.consumers) == 4
     world.set(**changes)
@@ -90,6 +93,11 @@ ROWS: Mapping[str, Held | None] = {
     "give_up_after": Held(changes={"give_up_after": 1}, free={"give_up_after": None}, total=900, consumers=8, play=in_vain),
     "grow_step": Held(changes={"grow_step": 2}, total=HIGH, seconds=1, consumers=6),
     "grow_stabilisation_s": Held(changes={"grow_stabilisation_s": 60}, total=HIGH),
+    "retention_risk_s": Held(
+        changes={"backlog_s": 1000},
+        free={"backlog_s": 1000, "retention_risk_s": None},
+        measured=lambda p, rate: load(p, rate, lag_records=1, lag_bytes=1.0, lag_s=950.0),
+    ),
     "backlog_s": Held(free={"backlog_s": 10}, measured=lambda p, rate: load(p, rate, lag_s=9.0)),
     "shrink_stabilisation_s": Held(changes={"shrink_stabilisation_s": 60}, free=QUICK),
     "shrink_cooldown_s": Held(changes={"shrink_cooldown_s": 100}, free=QUICK),
