@@ -424,6 +424,20 @@ def test_a_record_processed_again_after_a_crash_is_counted_and_allowed(made: Mad
     assert found["processed twice"].numbers == {"twice": 2}
 
 
+def test_an_owner_that_was_planned_and_never_began_may_be_where_it_came_from(made: Made, tmp_path: Path) -> None:
+    """Plan 2 gives a partition to somebody who is killed before it takes it, plan 3 gives it to B."""
+    moved = [x for worker, epoch in ((B, 2), (A, 3)) for x in made.of(worker, 1, epoch)]
+    for lines in made.lines.values():
+        lines[:] = [x for x in lines if x not in moved]
+    made.lines[B] += [[*x[:3], 3, *x[4:]] for x in moved]
+    made.lines[B].sort(key=lambda x: (x[4], x[1], x[2]))
+    offset = next(made.rows("handovers", partition=1, epoch=2))["offset"]
+    made.drop("handovers", partition=1, epoch=2)
+    next(made.rows("handovers", partition=1, epoch=3)).update(from_uuid="cccccccc-3", to_uuid=B, to_worker="g-1", offset=offset)
+    found = findings(made.write(tmp_path / "run"))["handovers match the logs"]
+    assert found.ok, found.evidence
+
+
 def _killed(run: Made, last: int, gone: int) -> None:
     """Let the job be killed after the cycle of a second, with the last ones not yet written, and come back 8 s later."""
     for second in range(last + 1, last + 9):
