@@ -97,7 +97,8 @@ class Made:
     def _handover(self, partition: int, epoch: int, workers: tuple[str | None, str], offset: int) -> None:
         before, after = workers
         self.tables["handovers"].append({"group": "g", "at": self.at(0), "topic": self.topic, "topic_id": "t",
-                                         "partition": partition, "from_uuid": before, "to_uuid": after,
+                                         "partition": partition, "from_worker": {None: None, A: "g-0", B: "g-1"}[before],
+                                         "from_uuid": before, "to_uuid": after,
                                          "to_worker": {A: "g-0", B: "g-1"}[after], "epoch": epoch,
                                          "offset": offset, "pause_s": 0.02 if before else None})  # fmt: skip
 
@@ -433,7 +434,9 @@ def test_an_owner_that_was_planned_and_never_began_may_be_where_it_came_from(mad
     made.lines[B].sort(key=lambda x: (x[4], x[1], x[2]))
     offset = next(made.rows("handovers", partition=1, epoch=2))["offset"]
     made.drop("handovers", partition=1, epoch=2)
-    next(made.rows("handovers", partition=1, epoch=3)).update(from_uuid="cccccccc-3", to_uuid=B, to_worker="g-1", offset=offset)
+    next(made.rows("handovers", partition=1, epoch=3)).update(
+        from_worker="g-1", from_uuid="cccccccc-3", to_uuid=B, to_worker="g-1", offset=offset
+    )
     found = findings(made.write(tmp_path / "run"))["handovers match the logs"]
     assert found.ok, found.evidence
 

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 
 from autoscaler.embedded.check.evidence import Evidence, Tenure
 from autoscaler.embedded.check.finding import SHOWN, Finding
-from autoscaler.embedded.check.rows import CycleLine, DecisionRow, Move
+from autoscaler.embedded.check.rows import CycleLine, DecisionRow, HandoverRow, Move
 
 _DONE = ("done", "recovered")  # recovered: carried out, and written down by the job's next life
 _TAKEN_S = 10.0  # a move that nothing came after is carried out within this time
@@ -41,6 +41,17 @@ def steps_agree(e: Evidence) -> Finding:
     count = sum(map(len, steps.values()))
     return Finding(rule="steps match the logs", ok=not cases, measured=f"{count} moves decided, {len(cases)} wrong",
                    numbers={"steps": count, "wrong": len(cases)}, evidence=tuple(cases[:SHOWN]))  # fmt: skip
+
+
+def given(e: Evidence, row: HandoverRow, last: Tenure) -> bool:
+    """Return whether a plan in between gave the partition to whom the row says had it before, who then never began.
+
+    Such a plan has a step to its slot; another life of the slot that had it last needs none.
+    """
+    steps = _steps(e, _plans(e)).get(row.partition, {})
+    sent = any(last.epoch < plan < row.epoch and step.move.target == row.from_slot for plan, step in steps.items())
+    same = row.from_slot in {h.slot for h in e.handovers if h.to_worker == last.worker}
+    return sent or (same and row.epoch - last.epoch > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ class HandoverRow:
     from_worker: str | None
     to_worker: str
     slot: int | None  # that the new owner fills, by its name
+    from_slot: int | None  # and the one before it
     epoch: int
     offset: int
     pause_s: float | None
@@ -132,7 +133,7 @@ def actions(run: Run) -> Iterator[ActionRow]:
 def handovers(run: Run) -> Iterator[HandoverRow]:
     """Yield the changes of hands of the run's topic."""
     for row in read_table(
-        run, "handovers", ("topic", "partition", "from_uuid", "to_worker", "to_uuid", "epoch", "offset", "pause_s")
+        run, "handovers", ("topic", "partition", "from_worker", "from_uuid", "to_worker", "to_uuid", "epoch", "offset", "pause_s")
     ):
         before, pause = row["from_uuid"], row["pause_s"]
         if row["topic"] != run.topic:
@@ -142,6 +143,7 @@ def handovers(run: Run) -> Iterator[HandoverRow]:
             from_worker=None if before is None else str(before),
             to_worker=str(row["to_uuid"]),
             slot=_slot(row["to_worker"]),
+            from_slot=_slot(row["from_worker"]),
             epoch=_whole(row["epoch"]),
             offset=_whole(row["offset"]),
             pause_s=None if pause is None else _number(pause),

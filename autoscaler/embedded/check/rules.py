@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from autoscaler.embedded.check.audited import cycles_recorded, done, steps_agree
+from autoscaler.embedded.check.audited import cycles_recorded, done, given, steps_agree
 from autoscaler.embedded.check.evidence import Evidence, Tenure
 from autoscaler.embedded.check.fewest import fewest
 from autoscaler.embedded.check.finding import SHOWN, Finding
@@ -133,7 +133,7 @@ def _handover_faults(e: Evidence, row: HandoverRow, tenure: Tenure | None) -> It
     if before and row.from_worker is not None:
         last = max(before, key=lambda t: t.epoch)
         idle = _idle(e, row.partition, row.from_worker, last.epoch, row.epoch)
-        if last.worker != row.from_worker and not (idle or _never_began(before, row, last.epoch)):
+        if last.worker != row.from_worker and not (idle or given(e, row, last)):
             yield f"{name} says from {row.from_worker[:8]}, {last.worker[:8]} had it"
     if (
         tenure is None
@@ -146,11 +146,6 @@ def _handover_faults(e: Evidence, row: HandoverRow, tenure: Tenure | None) -> It
 def _idle(e: Evidence, partition: int, worker: str, after: int, before: int) -> bool:
     """Return whether the worker held the partition in between without a record to process."""
     return any(h.partition == partition and h.to_worker == worker and after < h.epoch < before for h in e.handovers)
-
-
-def _never_began(before: Sequence[Tenure], row: HandoverRow, last: int) -> bool:
-    """Return whether who the row says had it before was given it by a plan in between, and worked on nothing of it ever."""
-    return row.epoch - last > 1 and all(t.worker != row.from_worker for t in before)
 
 
 def actions_recorded(e: Evidence) -> Finding:
