@@ -101,7 +101,7 @@ class KafkaControl:
         self._barrier = 0  # what must have been read before anything is decided
         self._fenced = False
         self._incarnation = str(uuid4())
-        self._number: int | None = None  # of this controller, or of the latest that was there when it began
+        self._number: int | None = None  # of this controller; None: it has not taken over yet, so nobody can have from it
         try:
             self._open()
         except BaseException:
@@ -209,15 +209,13 @@ class KafkaControl:
 
     def _take_over(self, log: LogReader) -> None:
         """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
-        if self._number is None:
-            self._number = self._state.number
         for _ in range(_TRIES):
             self._end_if_superseded()
             latest = self._state.controller
             if latest is not None and latest.incarnation == self._incarnation:
                 self._number = log.number = latest.number
                 return
-            number = 1 + max(self._number, self._state.number)
+            number = 1 + max(self._number or 0, self._state.number)
             record = TakeOver(group=self._group, control_id=self._control, number=number, incarnation=self._incarnation)
             try:
                 self._commit([encode(record)])

@@ -381,7 +381,13 @@ OWN = (
     ),
     Mutation(
         "a controller's number is not above the one before it",
-        (Edit(_CONTROLLER, "number = 1 + max(self.number, self.state.number)", "number = max(self.number, self.state.number)"),),
+        (
+            Edit(
+                _CONTROLLER,
+                "number = 1 + max(self.number or 0, self.state.number)",
+                "number = max(self.number or 0, self.state.number)",
+            ),
+        ),
         seed=23,
     ),
     Mutation(

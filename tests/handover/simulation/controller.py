@@ -39,7 +39,7 @@ class Controller(Process):
         super().__init__(world, name, rate)
         self.fenced = False
         self.incarnation = world.new_id("led by")
-        self.number: int | None = None  # its own, or the latest that was there when it began
+        self.number: int | None = None  # its own, once it has taken over
         self.ended_instances: set[str] = set()
         self._begin()
         self.spawn(self._main())
@@ -109,8 +109,6 @@ class Controller(Process):
 
     def _take_over(self) -> Steps:
         """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that."""
-        if self.number is None:
-            self.number = self.state.number
         for _ in range(5):
             if self._superseded():
                 return False
@@ -118,7 +116,7 @@ class Controller(Process):
             if latest is not None and latest.incarnation == self.incarnation:
                 self.number = latest.number
                 return True
-            number = 1 + max(self.number, self.state.number)
+            number = 1 + max(self.number or 0, self.state.number)
             record = TakeOver(group=GROUP, control_id=self.place[0], number=number, incarnation=self.incarnation)
             done = yield from self._commit([encode(record)])
             if not ((done and (yield from self._caught_up())) or (yield from self._resolve())):

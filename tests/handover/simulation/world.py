@@ -121,7 +121,7 @@ class World(Agenda):
     def end_transaction(self, controller: Controller, epoch: int, log: ControlLog, pairs: Sequence[Pair]) -> bool:
         """Commit what a controller has written; whoever commits that it has taken over is the latest from then on."""
         done = self.coordinator.commit(TX, epoch, log)
-        if done and any(isinstance(decode(*pair).record, TakeOver) for pair in pairs):
+        if done and log is self.control and any(isinstance(decode(*pair).record, TakeOver) for pair in pairs):
             self._leader = controller
         return done
 
