@@ -40,7 +40,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         self._me, self._placements = name, placements
         self._owned: frozenset[Tp] = frozenset()
         self._generation = -1
-        self._followed: Placement | None = None  # the placement that this member, as leader, assigned by
+        self._looked_at: Placement | None = None  # the placement that this member, as leader, assigned by or in spite of
         self._leads = False
         self._round = 0
         self._consumer: Any = None
@@ -69,12 +69,12 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, ConsumerProtocolAssignment]:
         """Assign, as the leader."""
         self._leads = True
+        self._rejoin()  # else a poll that ends before this is answered takes the group for joined, and never asks for the answer
         seats = [_seat(m) for m in members]
         topics = sorted({t for s in seats for t in s.topics})
         partitions = [(t, p) for t in topics for p in sorted(cluster.partitions_for_topic(t) or ())]
-        placement = self._placements.latest()
+        self._looked_at = placement = self._placements.latest()
         held = seated(placement, seats, partitions)
-        self._followed = placement if held is not None else None
         if held is None:
             why = "there is none that counts" if placement is None else "it names nobody who is here"
             _log.warning("group %s: assigned without the controller's placement, %s: sticky", self._placements.group, why)
@@ -89,6 +89,9 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         """Remember what this member holds."""
         self._owned = frozenset((tp.topic, tp.partition) for tp in assignment.partitions())
         self._generation = generation
+        latest = self._placements.latest()
+        if latest is not None:
+            self._changed(latest)  # one that came while members joined: what was asked for then is forgotten now
 
     def _now(self, wanted: Mapping[str, set[Tp]], seats: Sequence[Seat]) -> Mapping[str, set[Tp]]:
         """Return what of the wanted is assigned in this round: all of it, because nobody holds anything any more."""
@@ -99,8 +102,8 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         """Ask for the second round if nobody else does: members that gave something up now and then forget to."""
 
         def ask() -> None:
-            if self._leads and self._round == this_round and self._consumer is not None:
-                self._consumer._coordinator.request_rejoin()  # noqa: SLF001  as below
+            if self._leads and self._round == this_round:
+                self._rejoin()
 
         timer = threading.Timer(_SECOND_ROUND_S, ask)
         timer.daemon = True
@@ -108,8 +111,12 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
 
     def _changed(self, placement: Placement) -> None:
         """Ask for a rebalance, as the leader, when a placement says something else than what was assigned."""
-        followed = self._followed.owners if self._followed is not None else None
-        if self._leads and self._consumer is not None and placement.owners != followed:
+        looked_at = self._looked_at.owners if self._looked_at is not None else None
+        if self._leads and placement.owners != looked_at:
+            self._rejoin()
+
+    def _rejoin(self) -> None:
+        if self._consumer is not None:
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001  kafka-python has no public call; its version is pinned
 
 

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, NewPartitions
+from kafka import KafkaConsumer
 
 from autoscaler.adapters.kafka_placement import KafkaPlacements
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
-from autoscaler.native import Placements
+from autoscaler.native import Placements, PlanAssignor
 
 PARTITIONS, PATIENCE_S = 6, 150.0
 MEMBER = Path(__file__).with_name("plan_member.py")
@@ -167,3 +169,30 @@ def test_a_placement_that_nobody_renews_lapses(broker: Broker, group: str) -> No
     finally:
         writer.close()
         reader.close()
+
+
+def test_a_leader_that_polls_shortly_comes_back_when_its_topic_grows(
+    broker: Broker, group: str, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=1)
+    placements = Placements(group, bootstrap_servers=broker.bootstrap)
+    assignor = PlanAssignor("alone", placements)
+    consumer = assignor.attach(
+        KafkaConsumer(
+            bootstrap_servers=broker.bootstrap, group_id=group, partition_assignment_strategy=[assignor], metadata_max_age_ms=200
+        )
+    )  # fmt: skip
+    try:
+        consumer.subscribe([topic])
+        for count in (1, 2, 3, 4, 5):
+            if count > 1:
+                admin = AdminClient(broker.connection())
+                admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+            limit = time.monotonic() + PATIENCE_S / 5
+            while len(consumer.assignment()) != count:
+                assert time.monotonic() < limit, f"{count} partitions, it has {len(consumer.assignment())}"
+                consumer.poll(0)
+                time.sleep(0.001)
+    finally:
+        consumer.close()
+        placements.close()
