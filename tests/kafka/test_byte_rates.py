@@ -1,0 +1,159 @@
+"""The byte rate against what a producer puts on the wire, where codecs, transactions, compaction or leaders come in between.
+
+The window holds all of the load, so that its rate times its span is every byte that was sent, whenever samples were taken.
+"""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.model import LoadSnapshot, RateSource
+from autoscaler.streaming.lag import GroupRules
+from tests.conftest import create_topic
+from tests.kafka.measuring import Measured
+
+WINDOW_S, IDLE_S, LOAD_S, BATCHES_PER_S, PARTITIONS = 60.0, 2.0, 4.0, 8, 2
+BATCH, RECORD = 60, 1000  # records of a batch, bytes of a record
+OFF = 0.02  # of the bytes sent
+
+
+class Counted:
+    """A producer that sends whole batches, and what it has put on the wire for them."""
+
+    def __init__(self, cluster: Cluster, topic: str, **settings: object) -> None:
+        self.topic, self.sent, self.dice = topic, 0, random.Random(1)
+        self._wire: dict[str, int] = {}
+        self._told = 0
+        self.transactional = "transactional.id" in settings
+        self.producer = Producer({
+            **cluster.connection(), "linger.ms": 500, "batch.num.messages": BATCH, "log_level": 0, "enable.idempotence": True,
+            "statistics.interval.ms": 100, "stats_cb": self._counted, **settings,
+        })  # fmt: skip
+        if self.transactional:
+            self.producer.init_transactions(60)
+
+    def _counted(self, said: str) -> None:
+        self._wire |= {name: b["txbytes"] for name, b in json.loads(said)["brokers"].items()}  # one that is gone is not told of
+        self._told += 1
+
+    def wire(self) -> int:
+        """Return the bytes that have left for brokers, once they are told of again."""
+        told, limit = self._told, time.monotonic() + 30
+        while self._told == told:
+            self.producer.poll(0.05)
+            assert time.monotonic() < limit
+        return sum(self._wire.values())
+
+    def batch(self, keys: int) -> None:
+        """Send a batch to each partition, of records half of which compresses; ``keys`` is how many there are."""
+        if self.transactional:
+            self.producer.begin_transaction()
+        for number in range(BATCH * PARTITIONS):
+            value = self.dice.randbytes(RECORD // 2) + b"x" * (RECORD // 2)
+            self.producer.produce(self.topic, value, str(self.dice.randrange(keys)), partition=number % PARTITIONS)
+            self.sent += 1
+        if self.transactional:
+            self.producer.commit_transaction(60)
+        assert self.producer.flush(120) == 0
+
+
+@dataclass
+class Seen:
+    """What has been measured of a load.
+
+    Attributes:
+        last: When all of it had arrived.
+        shrunk: Whether the log of a partition was seen to shrink.
+    """
+
+    last: LoadSnapshot
+    shrunk: bool
+
+
+def compare(
+    cluster: Cluster, group: str, producer: Counted, *, keys: int = 10**6, meanwhile: Callable[[], None] = lambda: None
+) -> Seen:
+    """Measure a load from before its first record until after its last, and hold the bytes against the producer's."""
+    producer.batch(keys)  # connected, and a size of records is known
+    sizes: dict[int, int] = {}
+    shrunk = False
+    with Measured(cluster.connection(), (GroupRules(group=group, topics=(producer.topic,)),), window_s=WINDOW_S) as measured:
+        begin = time.monotonic() + IDLE_S
+        measured.until(lambda s: s.known and time.monotonic() > begin)
+        ends = {p.partition: p.log_end or 0 for p in measured.one().loads}
+        before, began, rounds, done = producer.wire(), time.monotonic(), 0, False
+        while (ran := time.monotonic() - began) < LOAD_S:
+            if rounds < ran * BATCHES_PER_S:
+                producer.batch(keys)
+                rounds += 1
+            if not done and ran > LOAD_S / 2:
+                meanwhile()
+                done = True
+            measured.one()
+            now = {f["partition"]: f["size_bytes"] for f in measured.facts if f["error"] is None}
+            shrunk |= any(size < sizes.get(partition, 0) for partition, size in now.items())
+            sizes |= now
+            time.sleep(0.05)
+        sent, records = producer.wire() - before, rounds * BATCH * PARTITIONS
+        found = measured.until(lambda s: s.known and sum((p.log_end or 0) - ends[p.partition] for p in s.loads) >= records)
+    assert all(LOAD_S < p.window_s < WINDOW_S for p in found.loads), "the load is longer than the window"
+    counted = sum((p.bytes_per_s or 0.0) * p.window_s for p in found.loads)
+    assert counted == pytest.approx(sent, rel=OFF), f"{counted / sent - 1:+.2%}"
+    print(f"of {sent} bytes {counted / sent - 1:+.2%}")
+    return Seen(found, shrunk)
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    return make_topic(partitions=PARTITIONS)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_codec_counts_as_it_lies_in_the_log(broker: Broker, topic: str, group: str, codec: str) -> None:
+    seen = compare(broker, group, Counted(broker, topic, **{"compression.type": codec}))
+    assert {p.rate_source for p in seen.last.loads} == {RateSource.LOG_DIRS}
+
+
+def test_transactions(broker: Broker, topic: str, group: str) -> None:
+    compare(broker, group, Counted(broker, topic, **{"transactional.id": group}))
+
+
+def test_a_log_that_is_compacted_meanwhile(tmp_path: Path, group: str) -> None:
+    with Broker(tmp_path, heap_mb=160, settings={"log.cleaner.backoff.ms": "200"}) as broker:
+        topic = create_topic(
+            broker, "compacted", PARTITIONS, cleanup_policy="compact", segment_bytes=2**20, min_cleanable_dirty_ratio=0.01
+        )
+        assert compare(broker, group, Counted(broker, topic), keys=20).shrunk
+
+
+def test_segments_that_are_deleted_meanwhile(tmp_path: Path, group: str) -> None:
+    with Broker(
+        tmp_path, heap_mb=160, settings={"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+    ) as broker:
+        topic = create_topic(
+            broker,
+            "short",
+            PARTITIONS,
+            segment_bytes=2**20,
+            retention_bytes=2**20,
+            file_delete_delay_ms=1,
+        )
+        assert compare(broker, group, Counted(broker, topic)).shrunk
+
+
+def test_a_leader_that_dies_meanwhile(three_brokers: Cluster, group: str) -> None:
+    topic = create_topic(three_brokers, f"led-{group}", PARTITIONS)
+    producer = Counted(three_brokers, topic)
+    producer.batch(1)  # every broker knows of it
+    leader = producer.producer.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
+    try:
+        compare(three_brokers, group, producer, meanwhile=three_brokers.nodes[leader - 1].kill)
+    finally:
+        three_brokers.start()
