@@ -4,6 +4,7 @@ Runs in the executors. Offsets and sizes of a partition that are read apart give
 between; so both are asked for on one connection, directly after each other. What cannot be read is a row with an error.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,10 +126,10 @@ def topic_errors(missing: Mapping[str, str], now: float) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Partitions of several topics as one run of rows, and where each topic's part of it begins."""
+    """Partitions of several topics as one run of rows, and where each topic's part of it begins and ends."""
 
     topics: tuple[str, ...]
-    begin: Mapping[str, int]
+    span: Mapping[str, tuple[int, int]]
     topic: Array
     partition: Array
 
@@ -141,18 +142,17 @@ class Rows:
     def of(wanted: Mapping[str, Array]) -> "Rows":
         """Lay the partitions out topic by topic; each topic's are in rising order."""
         counts = [len(p) for p in wanted.values()]
-        begins = np.concatenate([[0], np.cumsum(counts)]).astype(int)
+        bounds = [0, *np.cumsum(counts).tolist()]
         return Rows(
             tuple(wanted),
-            dict(zip(wanted, begins.tolist(), strict=False)),
+            dict(zip(wanted, itertools.pairwise(bounds), strict=True)),
             np.repeat(np.arange(len(counts), dtype=np.int32), counts),
             np.concatenate([np.zeros(0, np.int32), *wanted.values()]).astype(np.int32),
         )
 
     def put(self, target: Array, topic: str, partitions: Array, values: Array) -> None:
         """Write one topic's values into a column, wherever the answer has them."""
-        begin = self.begin[topic]
-        end = begin + int((self.topic == self.topics.index(topic)).sum())
+        begin, end = self.span[topic]
         mine = self.partition[begin:end]
         if len(mine) == len(partitions) and (mine == partitions).all():
             target[begin:end] = values
@@ -202,7 +202,7 @@ def _sizes(rows: Rows, answer: Any) -> tuple[Array, schema.Names]:
     for topic, dirs in answer.topics.items():
         for got in dirs:
             here = got[~got["future"]]  # the copy that a move between log directories is still writing does not count
-            if topic in rows.begin:
+            if topic in rows.span:
                 rows.put(size, topic, here["partition"], here["size"])
     why = named(answer.error) if answer.error else "in none of the leader's log directories"
     return size, schema.Names((why,), np.where(size < 0, 0, -1).astype(np.int32))

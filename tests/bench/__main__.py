@@ -43,6 +43,7 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
             ("threads over the library", ["tests.bench.processing"]),
             ("a transaction per batch", ["tests.bench.exactly_once"]),
         ],
+        "reading": [("asking brokers about 10,000 partitions and 100 groups", ["tests.bench.reading"])],
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }
