@@ -1,9 +1,10 @@
 """What it costs to ask brokers about very many partitions and groups: processor time here and there, requests, by client.
 
-``python -m tests.bench.reading --partitions 10000 --groups 100`` starts the embedded broker with so many partitions, each of
-which one group has committed, and reads everything as the job does once per trigger: both ends of every log, sizes, commits.
-Beside the job's codec stand the plain calls of kafka-python and of confluent-kafka for the same, in as many requests as they take.
-Rounds alternate between the clients; medians. Figures for 100,000 partitions are those for fewer, scaled: they grow in proportion.
+``python -m tests.bench.reading --partitions 10000 --groups 100`` starts the embedded broker with so many partitions, each
+of which one group has committed, and reads everything as the job does once per trigger: both ends of every log, sizes,
+commits. Beside the job's codec stand the plain calls of kafka-python and of confluent-kafka for the same, in as many
+requests as they take. Rounds alternate between the clients; medians. Figures for 100,000 partitions are those for fewer,
+scaled: they grow in proportion.
 """
 
 import argparse
