@@ -116,7 +116,7 @@ def test_one_that_does_not_come_back_is_awaited_and_then_the_others_go_on_withou
     waiting = world.run(HOT, 4)
     assert (waiting.reason, waiting.actions) == (Reason.NOT_READY, ())
     assert "2 consumers asked for, 1 running, 1 member in the group (STABLE) for 3 s" in waiting.detail
-    assert "nothing else is done until 1 come back to what they held" in waiting.detail
+    assert "nothing else is done until consumers 1 come back to what they held" in waiting.detail
     gone_on = world.run(HOT, 12)
     (taken,) = (d for d in world.decisions[-12:] if d.actions)
     assert taken.reason is Reason.WORKER_LOST
@@ -156,6 +156,17 @@ def test_new_partitions_are_placed_by_load_and_nothing_else_moves() -> None:
     assert {n: set(ps) - {6, 7} for n, ps in world.held().items()} == {n: set(ps) for n, ps in before.items()}
     assert sorted(p for ps in world.held().values() for p in ps) == list(range(8))
     assert world.decisions[-1].reason is not Reason.HANDOVER_IN_PROGRESS
+
+
+def test_a_topic_that_is_gone_keeps_nobody_waiting() -> None:
+    world = two()
+    gone = {**rates(*[2.0] * 4)}  # the other two partitions are not listed any more, and stay in the placement
+    world.run(gone, 40)
+    world.partitions = 4
+    world.rebalance({m: s.name for m, s in world.seats.items()})
+    last = world.run(gone, 60)
+    assert (len(world.seats), last.reason) == (1, Reason.WITHIN_TARGET)
+    assert Reason.NOT_READY not in {d.reason for d in world.decisions[-40:]}
 
 
 # --- what makes no sense --------------------------------------------------------------------------------------------------

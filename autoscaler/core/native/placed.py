@@ -5,7 +5,7 @@ What is then decided, and by which rules, is as in a managed group: see ``decide
 
 from autoscaler.core.cycle import Cycle, Step, many, names
 from autoscaler.core.native.rules import hold, settle, waited
-from autoscaler.model import Reason, Started
+from autoscaler.model import Reason
 
 
 def settle_members(cycle: Cycle) -> Step | None:
@@ -22,14 +22,11 @@ def settle_members(cycle: Cycle) -> Step | None:
         return None  # nobody comes or goes: what is wrong with their names or subscriptions is said by another rule
     if len(set(here)) < len(here) or not set(here) <= started.running or started.leaving:
         return hold(cycle, "until every member is one of them")
-    away = sorted(_named(started) - set(here))
-    if not away or waited(cycle) > cycle.policy.worker_start_timeout_s:
+    if not cycle.present.orphans or waited(cycle) > cycle.policy.worker_start_timeout_s:
         return None
-    return hold(cycle, f"until {names(away)} come back to what they held")
-
-
-def _named(started: Started) -> frozenset[int]:
-    return frozenset((started.placement or {}).values())
+    orphans = frozenset(cycle.present.orphans)
+    away = sorted({slot for p, slot in (started.placement or {}).items() if p in orphans})
+    return hold(cycle, f"until consumers {names(away)} come back to what they held")
 
 
 def follow(cycle: Cycle) -> Step | None:
