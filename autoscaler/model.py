@@ -224,6 +224,7 @@ class Member:
         topics: What it subscribes to; ``None`` if that is not known, or a pattern.
         instance: Its ``group.instance.id``; ``None`` for a dynamic member.
         library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
+        name: What it calls itself in placements; empty if it does not.
     """
 
     member_id: str
@@ -233,6 +234,7 @@ class Member:
     topics: frozenset[str] | None = None
     instance: str | None = None
     library: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,10 +255,16 @@ class Started:
     Attributes:
         requested: Those that should run; ``None`` as long as nobody was asked for.
         running: Those that do.
+        leaving: Those of them that were told to end because they hold nothing.
+        slots: Consumer by member id, of members that call themselves what one that is started here is called.
+        placement: Who was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet.
     """
 
     requested: frozenset[int] | None
     running: frozenset[int]
+    leaving: frozenset[int] = frozenset()
+    slots: Mapping[str, int] = field(default_factory=dict)
+    placement: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,23 @@ class PlanPublisher(Protocol):
         ...
 
 
+class PlacementPublisher(Protocol):
+    """The fenced placement of one native group whose members take their partitions from it."""
+
+    def publish(self, owners: Mapping[TopicPartition, str]) -> None:
+        """Write who is to hold what, by what members call themselves, unless just that was written a short while ago.
+
+        Raises:
+            TransientError: Nobody knows whether it was written.
+            FencedError: Another controller writes for this group now; nothing was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections; the placement stays until it lapses."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
     """Workers as the platform sees them."""

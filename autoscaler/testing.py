@@ -61,6 +61,36 @@ class FakeReader:
 
 
 @dataclass(slots=True)
+class FakePlacements:
+    """Keeps what members are told to hold, without a broker.
+
+    Attributes:
+        owners: The latest placement.
+        published: Every one that was another than the one before it.
+        calls: How often it was written, or written once more.
+        fails: Raised by the next ``publish``, which then changes nothing.
+    """
+
+    owners: dict[TopicPartition, str] = field(default_factory=dict)
+    published: list[dict[TopicPartition, str]] = field(default_factory=list)
+    calls: int = 0
+    fails: AutoscalerError | None = None
+
+    def publish(self, owners: Mapping[TopicPartition, str]) -> None:
+        """Keep it."""
+        error, self.fails = self.fails, None
+        if error is not None:
+            raise error
+        self.calls += 1
+        if owners != self.owners:
+            self.owners = dict(owners)
+            self.published.append(self.owners)
+
+    def close(self) -> None:
+        """Do nothing: the placement stays."""
+
+
+@dataclass(slots=True)
 class FakeRetention:
     """Knows of the topics in ``topics`` how long they keep records; of any other that is not known."""
 

@@ -24,6 +24,7 @@ from autoscaler.adapters.cycle_log import CycleLog, cycle_record
 from autoscaler.adapters.decision_summary import summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_placement import KafkaPlacements
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.kafka_retention import KafkaRetention
 from autoscaler.adapters.kafka_tail import KafkaTails
@@ -79,6 +80,7 @@ class Job:
             sink=self._line,
             watch=None if acts and managed else self._watch(group, connection),
             start=(lambda: self._pool(group)) if acts and not managed else None,
+            place=(lambda: self._placements(group, connection)) if acts and not managed else None,
             tails=KafkaTails(connection, read_committed=group.read_committed),
             retention=self.retention,
         )
@@ -108,6 +110,9 @@ class Job:
             },
             clock=self.clock,
         )
+
+    def _placements(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaPlacements:
+        return KafkaPlacements(connection, group.group, replication_factor=self.settings.handover.replication_factor)
 
     def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:
         pool = self._pool(group)

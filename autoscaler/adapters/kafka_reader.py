@@ -22,6 +22,7 @@ from autoscaler.adapters.messages import ConsumerGroupDescribeRequest
 from autoscaler.errors import TransientError
 from autoscaler.kafka_python import ClientError, connect, named, translate
 from autoscaler.model import GroupMembers, Member, TopicPartition
+from autoscaler.native.placement import introduced
 from autoscaler.ports import Clock
 from autoscaler.references import resolve_secrets
 
@@ -180,7 +181,8 @@ def _subscribed(member: Any) -> "_Joined":
         said = None
     if said is None:
         return _Joined(held=held, topics=None, instance=instance)
-    return _Joined(held=held, topics=frozenset(said.topics), instance=instance, library=_library(said))
+    name, _ = introduced(said.user_data)
+    return _Joined(held=held, topics=frozenset(said.topics), instance=instance, library=_library(said), name=name)
 
 
 def _library(said: Any) -> str:
@@ -209,6 +211,7 @@ class _Joined:
     topics: frozenset[str] | None
     instance: str | None
     library: str = ""
+    name: str = ""
 
 
 def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member, ...]:
@@ -221,6 +224,7 @@ def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member
             topics=joined[m.member_id].topics,
             instance=joined[m.member_id].instance,
             library=joined[m.member_id].library,
+            name=joined[m.member_id].name,
         )
         for m in members
     ]

@@ -15,7 +15,9 @@ from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.in_time import as_urgent, risk_text
+from autoscaler.core.native import placed
 from autoscaler.core.native import rules as native
+from autoscaler.core.present import follows_placement
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
@@ -48,7 +50,7 @@ def decide(observation: Observation, history: History, policy: Policy, now: floa
 def _choose(cycle: Cycle) -> Step:
     """Return the first answer. One to a limit of the operator's that is held keeps no later rule from acting."""
     held = None
-    for step in (s for rule in _rules(cycle.policy) if (s := rule(cycle)) is not None):
+    for step in (s for rule in _rules(cycle) if (s := rule(cycle)) is not None):
         left = guarded(cycle, step)
         idle = left.target is None and left.requested is None
         if left is not step and idle and step.reason in _LIMITS:
@@ -59,9 +61,10 @@ def _choose(cycle: Cycle) -> Step:
     raise AssertionError(msg)
 
 
-def _rules(policy: Policy) -> tuple[Callable[[Cycle], Step | None], ...]:
+def _rules(cycle: Cycle) -> tuple[Callable[[Cycle], Step | None], ...]:
+    policy = cycle.policy
     if policy.assignment == "native":
-        return NATIVE_RULES
+        return PLACED_RULES if follows_placement(cycle.observation) else NATIVE_RULES
     return RULES if policy.sizing == "rates" else PUBLISHED_RULES
 
 
@@ -170,9 +173,14 @@ def _end_idle(cycle: Cycle) -> Step | None:
 
 def _removable(cycle: Cycle) -> frozenset[int]:
     """Return live consumers that hold nothing and are owed nothing; none while anything is still changing hands."""
-    if cycle.observation.state is None or cycle.present.pending:
+    if not _places(cycle.observation) or cycle.present.pending:
         return frozenset()
     return cycle.present.live - cycle.present.occupied
+
+
+def _places(observation: Observation) -> bool:
+    """Say whether who holds what is decided here, and carried out."""
+    return observation.state is not None or (observation.started is not None and follows_placement(observation))
 
 
 def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -246,6 +254,26 @@ NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _rest_counted,
 )
 
+PLACED_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
+    native.refuse_managed,
+    _need_partitions,
+    placed.settle_members,
+    native.refuse_unpredictable,
+    placed.follow,
+    replace_lost,
+    place_first,
+    place_added,
+    _need_rates,
+    _wait_for_application,
+    _need_fresh,
+    keep_maximum,
+    relieve,
+    fill_minimum,
+    shrink,
+    _end_idle,
+    _rest,
+)
+
 
 # Who sizes by a published policy leaves these to it.
 _SIZING = {relieve, fill_minimum, shrink}
@@ -272,6 +300,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     if not step.inert and not step.counted:
         wanted |= set(target.values())
     requested = _requested(cycle)
+    first_moves = observation.state is None and bool(moved(present.owner, target))  # a member that ends is a rebalance of its own
     actions = (
         ()
         if step.inert
@@ -282,7 +311,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             target,
             requested=requested,
             wanted=wanted,
-            removable=_removable(cycle),
+            removable=frozenset() if first_moves else _removable(cycle),
             parked=present.parked,
             resets=astray,
         )
@@ -384,15 +413,18 @@ def _absent(cycle: Cycle) -> str:
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
-    history = cycle.history
+    history, started = cycle.history, cycle.observation.started
     since = (cycle.now if history.waiting_since is None else history.waiting_since) if step.waiting else None
-    scales = decision.requested != (cycle.present.requested or frozenset())
+    requested = _requested(cycle)
+    scales = decision.requested != requested
     moves = bool(moved(cycle.present.owner, decision.target))
-    acting = bool(decision.actions) and cycle.observation.state is not None and cycle.policy.mode == "act"
-    by = len(decision.requested) - len(_requested(cycle))
-    if decision.actions and cycle.observation.started is not None and cycle.policy.mode == "act":
-        intent = Intent(epoch=0, scales=True, moves=False, by=by, requested=decision.requested)
-        return replace(history, waiting_since=cycle.now, intent=intent)
+    acting = (
+        bool(decision.actions) and cycle.policy.mode == "act" and (started is not None or cycle.observation.state is not None)
+    )
     if not acting or not (scales or moves):
         return replace(history, waiting_since=since, intent=None)
-    return replace(history, waiting_since=since, intent=Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=by))
+    intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=len(decision.requested) - len(requested))
+    if started is None:
+        return replace(history, waiting_since=since, intent=intent)
+    intent = replace(intent, requested=decision.requested, placement=decision.target if moves else None)
+    return replace(history, waiting_since=cycle.now if scales else since, intent=intent)

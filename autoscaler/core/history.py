@@ -10,7 +10,7 @@ from autoscaler.core.deadlines import Drain
 from autoscaler.core.drained import Drained
 from autoscaler.core.native.drains import Drains
 from autoscaler.core.progress import Track
-from autoscaler.model import HandoverDone, TopicPartition
+from autoscaler.model import HandoverDone, Started, TopicPartition
 from autoscaler.packing import DriftEstimator
 
 HOUR_S = 3600.0
@@ -25,6 +25,7 @@ class Intent:
         epoch: Of the plan that it follows; 0 in a group without plans.
         by: Consumers more than before; negative: fewer.
         requested: Consumers that should run then, in a group without plans; ``None`` in one that has them.
+        placement: Where partitions should be then, in a group without plans; ``None`` if that was not asked for.
     """
 
     epoch: int
@@ -32,6 +33,7 @@ class Intent:
     moves: bool
     by: int = 0
     requested: frozenset[int] | None = None
+    placement: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,14 @@ class History:
             return replace(self, intent=None)
         return self._done(self.intent, at)
 
-    def counted(self, requested: frozenset[int] | None, at: float) -> "History":
-        """Return the same for a group without plans: done is what asked for the consumers that should run now."""
-        if self.intent is None or requested != self.intent.requested:
+    def counted(self, started: Started, at: float) -> "History":
+        """Return the same for a group without plans: done is what asked for the consumers and the placement that stand now."""
+        intent, told = self.intent, started.placement or {}
+        if intent is None or started.requested != intent.requested:
             return replace(self, intent=None)
-        return self._done(self.intent, at)
+        if intent.placement is not None and any(told.get(p) != slot for p, slot in intent.placement.items()):
+            return replace(self, intent=None)
+        return self._done(intent, at)
 
     def _done(self, intent: Intent, at: float) -> "History":
         by = intent.by

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.model import Astray, GroupMembers, GroupState, Observation, Parked, TopicPartition, WorkerPhase
+from autoscaler.core.native.values import PLAN_ASSIGNORS
+from autoscaler.model import Astray, GroupMembers, GroupState, Observation, Parked, Started, TopicPartition, WorkerPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,9 @@ def read_present(observation: Observation, partitions: tuple[TopicPartition, ...
     """Return who is there: from the control log if there is one, or else from the group's members."""
     if observation.state is not None:
         return _managed(observation.state, partitions)
+    started, members = observation.started, observation.members
+    if started is not None and members is not None and follows_placement(observation):
+        return _placed(members, started, partitions)
     return _native(observation.members, partitions)
 
 
@@ -84,6 +88,14 @@ def complete(observation: Observation) -> bool:
     return len(members.members) == len(started.running) and members.state.upper() == "STABLE"
 
 
+def follows_placement(observation: Observation) -> bool:
+    """Say whether a native group's members take their partitions from a placement; only a stable group tells its assignor."""
+    members = observation.members
+    if observation.state is not None or members is None or members.state.upper() != "STABLE":
+        return False
+    return members.assignor in PLAN_ASSIGNORS
+
+
 def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
     owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
     return Present(
@@ -100,6 +112,32 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         plan_at=state.plan_at,
         parked=state.parked,
         astray=state.astray,
+    )
+
+
+def _placed(members: GroupMembers, started: Started, partitions: tuple[TopicPartition, ...]) -> Present:
+    """Return a group that follows a placement: who is told to hold a partition owns it, who held it before that otherwise.
+
+    A partition that its member has not got yet is pending only while another one has it: one that nobody has is on its way, or
+    the leader has yet to hear of it.
+    """
+    here = {started.slots[m.member_id]: m for m in members.members if m.member_id in started.slots}
+    holder = {p: slot for slot, m in here.items() for p in m.assigned}
+    told = holder if started.placement is None else started.placement
+    owner = {p: told[p] for p in partitions if told.get(p) in here}
+    ready = frozenset(here) - started.leaving
+    return Present(
+        owner=owner,
+        orphans=tuple(p for p in partitions if p in told and p not in owner),
+        unplaced=tuple(p for p in partitions if p not in told),
+        pending=tuple(p for p, slot in owner.items() if holder.get(p, slot) != slot),
+        live=ready,
+        ready=ready,
+        owed=frozenset(owner.values()),
+        occupied=frozenset(owner.values()) | frozenset(holder.values()),
+        requested=started.requested,
+        epoch=0,
+        plan_at=None,
     )
 
 

@@ -12,7 +12,7 @@ from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.orders import read_orders
 from autoscaler.core.planner import Planner
-from autoscaler.core.present import Present, complete, held, read_present
+from autoscaler.core.present import Present, complete, follows_placement, held, read_present
 from autoscaler.core.progress import Holding, Progress, Track, follow, judged
 from autoscaler.core.size import measure_size
 from autoscaler.model import Observation, TopicPartition
@@ -46,14 +46,15 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     if policy.assignment == "native":
         history = replace(history, consumer_drains=_drains(observation, load, present, history, before, policy))
     planner = Planner.of(policy, history)
-    advised = policy.mode == "advise" or observation.state is None
+    told = observation.started is not None and follows_placement(observation)
+    advised = policy.mode == "advise" or (observation.state is None and not told)
     orders = read_orders(policy, now)
     outlook = look_ahead(observation, load, policy, orders)
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else min(present.plan_at, now))
     elif observation.started is not None:
-        history = history.counted(observation.started.requested, now)
+        history = history.counted(observation.started, now)
     if load.stale or (policy.assignment == "native" and (outlook is None or isinstance(outlook.group, Unpredictable))):
         history = replace(history, recommendations=())  # what fewer would get nobody knows
     elif size.calm is not None and not load.unknown and not load.absent:

@@ -18,7 +18,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyAssignmentE
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition
 
-from autoscaler.native.placement import Placement, Seat, Tp, seated, withheld
+from autoscaler.native.placement import Placement, Seat, Tp, introduced, seated, withheld
 from autoscaler.native.placements import Placements
 
 _log = logging.getLogger(__name__)
@@ -145,14 +145,9 @@ class CooperativePlanAssignor(PlanAssignor):
 
 
 def _seat(member: Any) -> Seat:
-    """Return a member as it presents itself; one that does not say how, such as a stranger's, has no name and nothing."""
-    topics = frozenset(member.metadata.topics)
-    try:
-        said = json.loads(member.metadata.user_data or b"{}")
-        owned = frozenset((str(t), int(p)) for t, ps in said.get("owned", {}).items() for p in ps)
-        return Seat(member_id=member.member_id, name=str(said.get("name", "")), topics=topics, owned=owned)
-    except (ValueError, TypeError, AttributeError):
-        return Seat(member_id=member.member_id, name="", topics=topics, owned=frozenset())
+    """Return a member as it presents itself."""
+    name, owned = introduced(member.metadata.user_data)
+    return Seat(member_id=member.member_id, name=name, topics=frozenset(member.metadata.topics), owned=owned)
 
 
 def _sticky(cluster: Any, members: Sequence[Any], seats: Sequence[Seat]) -> dict[str, set[Tp]]:

@@ -37,6 +37,16 @@ class Seat:
     owned: frozenset[Tp]
 
 
+def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp]]:
+    """Return what a member that joins calls itself and holds; one that does not say it has no name and nothing."""
+    try:
+        said = json.loads(user_data or b"{}")
+        owned = frozenset((str(t), int(p)) for t, ps in said.get("owned", {}).items() for p in ps)
+        return str(said.get("name", "")), owned
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        return "", frozenset()
+
+
 def key_of(group: str) -> bytes:
     """Return the key under which a group's placement is written."""
     return json.dumps(["placement", group], separators=(",", ":")).encode()

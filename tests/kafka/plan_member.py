@@ -1,6 +1,7 @@
 """A member of a group whose leader asks the controller; says what it holds and what it has processed."""
 
 import json
+import os
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ from kafka import KafkaConsumer
 from autoscaler.native import CooperativePlanAssignor, Placements, PlanAssignor
 
 bootstrap, group, topic, name, folder, kind = sys.argv[1:]
+name = os.environ.get("AUTOSCALER_WORKER_NAME", name)
 goes_on = True
 
 

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.decision_summary import summarise
+from autoscaler.adapters.kafka_placement import KafkaPlacements
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.controller import GroupController
@@ -36,6 +37,8 @@ class World:
     topic: str
     group: str
     place: Path
+    command: tuple[str, ...] = ("{python}", "-m", "autoscaler.embedded.subscriber")
+    changes: Mapping[str, object] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,9 +46,7 @@ class World:
         self.logs.mkdir(parents=True)
         self.clock = SystemClock()
         self.reader = KafkaGroupReader(self.broker.connection(), (self.group,), self.clock, 0.2)
-        settings = ProcessWorkers(
-            command=("{python}", "-m", "autoscaler.embedded.subscriber"), environment={"CONSUMER_LOG_DIR": str(self.logs)}
-        )
+        settings = ProcessWorkers(command=self.command, environment={"CONSUMER_LOG_DIR": str(self.logs)})
         environment = {
             "AUTOSCALER_CONNECTION": json.dumps(self.broker.connection()),
             "AUTOSCALER_GROUP": self.group,
@@ -55,18 +56,27 @@ class World:
         self.pool = ProcessPool(
             group=self.group, settings=settings, directory=self.place / "workers", environment=environment, clock=self.clock
         )
-        policy = Policy(
-            group=self.group, topics=(self.topic,), mode="act", assignment="native", capacity_bytes_per_s=100.0,
-            shrink_stabilisation_s=2, shrink_cooldown_s=1, worker_start_timeout_s=PATIENCE_S,
-        )  # fmt: skip
+        policy = {
+            "group": self.group, "topics": (self.topic,), "mode": "act", "assignment": "native", "capacity_bytes_per_s": 100.0,
+            "shrink_stabilisation_s": 2, "shrink_cooldown_s": 1, "worker_start_timeout_s": PATIENCE_S,
+        }  # fmt: skip
         self.controller = GroupController(
-            policy=policy, connect=None, reader=self.reader, audit=FakeAudit(), clock=self.clock, summarise=summarise,
-            sink=lambda **_: None, start=lambda: self.pool,
-        )  # fmt: skip
+            policy=Policy.model_validate({**policy, **self.changes}),
+            connect=None,
+            reader=self.reader,
+            audit=FakeAudit(),
+            clock=self.clock,
+            summarise=summarise,
+            sink=lambda **_: None,
+            start=lambda: self.pool,
+            place=lambda: KafkaPlacements(self.broker.connection(), self.group),
+        )
 
     def cycle(self, total: float) -> Decision:
-        rates: Mapping[TopicPartition, float] = {TopicPartition(self.topic, n): total / PARTITIONS for n in range(PARTITIONS)}
-        loads = [load(p, r) for p, r in rates.items()]
+        return self.measured([total / PARTITIONS] * PARTITIONS)
+
+    def measured(self, rates: Sequence[float]) -> Decision:
+        loads = [load(TopicPartition(self.topic, n), r) for n, r in enumerate(rates)]
         self.decisions.append(self.controller.cycle(len(self.decisions), snapshot(loads, at=self.clock.now()), {}))
         return self.decisions[-1]
 

@@ -9,6 +9,7 @@ from autoscaler.core.native.reading import Unpredictable, read_group
 from autoscaler.core.native.values import NativeGroup
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import TopicPartition
+from autoscaler.native import CooperativePlanAssignor, Placements, PlanAssignor
 from tests.kafka.java_assignors import java
 from tests.kafka.test_reader import reading, until
 
@@ -34,6 +35,23 @@ def test_libraries_are_told_apart(broker: Broker, topic: str, group: str) -> Non
     finally:
         consumer.close()
     assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "kafka-python")]
+
+
+def test_what_a_member_that_follows_a_placement_calls_itself_is_told(broker: Broker, topic: str, group: str) -> None:
+    placements = Placements(group, bootstrap_servers=broker.bootstrap)
+    for kind in (PlanAssignor, CooperativePlanAssignor):
+        assignor = kind("left", placements)
+        consumer = assignor.attach(
+            KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=group, partition_assignment_strategy=[assignor])
+        )
+        consumer.subscribe([topic])
+        try:
+            with reading(broker, group) as reader:
+                found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))  # noqa: B023  called here
+        finally:
+            consumer.close()
+        assert (found.assignor, [(m.name, m.topics) for m in found.members]) == (kind.name, [("left", frozenset({topic}))])
+    placements.close()
 
 
 def test_kafkas_own_client_is_told_too_and_a_share_group_is_what_it_is(broker: Broker, topic: str, group: str) -> None:

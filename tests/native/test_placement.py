@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.native.placement import Placement, Seat, Tp, decode, encode, key_of, seated, withheld
+from autoscaler.native.placement import Placement, Seat, Tp, decode, encode, introduced, key_of, seated, withheld
 
 ALL = [("a", n) for n in range(4)]
 
@@ -104,3 +104,22 @@ def test_every_partition_has_one_owner_who_subscribes(
     given_out = [tp for mine in held.values() for tp in mine]
     assert len(given_out) == len(set(given_out))
     assert set(given_out) == {tp for tp in partitions if any(tp[0] in s.topics for s in seats)}
+
+
+@pytest.mark.parametrize(
+    ("user_data", "said"),
+    [
+        (b'{"name":"x","owned":{"a":[0,1]},"generation":3}', ("x", {("a", 0), ("a", 1)})),
+        (b'{"name":"x"}', ("x", set())),
+        (b"{}", ("", set())),
+        (b"", ("", set())),
+        (None, ("", set())),
+        (b"\x00\x00\x00\x01", ("", set())),  # of a sticky assignor
+        (b"[1]", ("", set())),
+        (b'{"name":"x","owned":{"a":["q"]}}', ("", set())),
+        (b"[" * 100_000, ("", set())),
+    ],
+)
+def test_what_a_member_says_of_itself(user_data: bytes | None, said: tuple[str, set[Tp]]) -> None:
+    name, owned = introduced(user_data)
+    assert (name, set(owned)) == said

@@ -1,4 +1,6 @@
-"""The matrix of inputs that fail or make no sense, for a group whose number of consumers is all that is set."""
+"""The matrix of inputs that fail or make no sense, for groups that keep Kafka's membership: foretold, and told a placement."""
+
+from collections.abc import Callable
 
 import pytest
 
@@ -7,6 +9,7 @@ from autoscaler.model import Reason
 from autoscaler.testing import FakeRetention
 from tests.builders import load
 from tests.scenarios.native_world import NativeWorld, even
+from tests.scenarios.placed_world import PlacedWorld
 from tests.scenarios.test_fault_matrix import (
     BEGINS,
     CHANGES,
@@ -21,12 +24,23 @@ from tests.scenarios.test_fault_matrix import (
 )
 
 
+def _foretold(**changes: object) -> NativeWorld:
+    return NativeWorld(assignor=Assignor.RANGE, changes=changes)
+
+
+def _placed(**changes: object) -> NativeWorld:
+    return PlacedWorld(changes=changes)
+
+
+@pytest.mark.parametrize("make", [_foretold, _placed])
 @pytest.mark.parametrize("phase", LEVELS)
 @pytest.mark.parametrize("name", FAULTS)
-def test_no_input_that_fails_or_makes_no_sense_leads_a_native_group_to_a_wrong_step(name: str, phase: str) -> None:
+def test_no_input_that_fails_or_makes_no_sense_leads_a_native_group_to_a_wrong_step(
+    name: str, phase: str, make: Callable[..., NativeWorld]
+) -> None:
     before, after = LEVELS[phase]
     fault, here = FAULTS[name]
-    world = NativeWorld(assignor=Assignor.RANGE, changes={"shrink_cooldown_s": 5})
+    world = make(shrink_cooldown_s=5)
     for t in range(LASTS):
         rates = even(world, 16 * (before if t < CHANGES else after))
         faulty = here if BEGINS <= t < ENDS else frozenset()

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.load import GroupLoad
 from autoscaler.core.native.count import fewest
-from autoscaler.core.native.reading import Unpredictable, read_group
+from autoscaler.core.native.reading import Unpredictable, read_group, unplaceable
 from autoscaler.core.native.values import NativeGroup
 from autoscaler.core.orders import Orders
+from autoscaler.core.present import follows_placement
 from autoscaler.core.size import Size
 from autoscaler.model import GroupMembers, Observation
 from autoscaler.policy import Policy
@@ -18,12 +19,12 @@ class Outlook:
     """A native group, ready for deciding.
 
     Attributes:
-        group: As its assignor sees it, or why its assignment cannot be predicted.
+        group: As its assignor sees it, or why its assignment cannot be predicted; ``None``: it follows a placement, by load.
         enough: The smallest number, up to the most that may be, that leaves nobody above the usable rate; ``None`` if none does.
         calm: How few of those that are there would do with a tolerance kept free on each; ``None`` if all are needed.
     """
 
-    group: NativeGroup | Unpredictable
+    group: NativeGroup | Unpredictable | None
     enough: int | None = None
     calm: int | None = None
 
@@ -33,6 +34,8 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
     members = observation.members
     if policy.assignment != "native" or observation.state is not None or members is None or members.state.upper() != "STABLE":
         return None
+    if follows_placement(observation):
+        return Outlook(group=unplaceable(members, load.partitions, observation.started))
     group = read_group(members, load.partitions, _topic_ids(observation), _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
         return Outlook(group=group)
@@ -50,7 +53,7 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
 
 def sized(size: Size, outlook: Outlook | None, observation: Observation) -> Size:
     """Return a cycle's figures with the numbers of consumers that the group's own assignor takes."""
-    if outlook is None or isinstance(outlook.group, Unpredictable) or not size.wanted:
+    if outlook is None or not isinstance(outlook.group, NativeGroup) or not size.wanted:
         return size
     now = len(observation.members.members) if observation.members is not None else 0
     wanted = size.wanted if outlook.enough is None else outlook.enough

@@ -1,10 +1,11 @@
 """From a group's description to what the simulated assignors take, or why its assignment cannot be predicted."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
-from autoscaler.model import GroupMembers, Member, TopicPartition
+from autoscaler.model import GroupMembers, Member, Started, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,30 @@ def read_group(
         clients=_clients(members),
         leaving=leaving,
     )
+
+
+def unplaceable(members: GroupMembers, partitions: Collection[TopicPartition], started: Started | None) -> Unpredictable | None:
+    """Return why the members of a group that follows a placement cannot be told what to hold; ``None`` if they can.
+
+    Args:
+        members: Its description.
+        partitions: All partitions of the topics that are measured.
+        started: The consumers that run here, which members are then named after; ``None``: nobody is told anything.
+    """
+    if why := _subscriptions(members.members, {p.topic: 1 for p in partitions}):
+        return Unpredictable(why=why)
+    called = Counter(m.name for m in members.members)
+    if called[""]:
+        return Unpredictable(
+            why=f"{called['']} of its {called.total()} members have no name to be told by: give their assignor one"
+        )
+    if shared := sorted(name for name, count in called.items() if count > 1):
+        return Unpredictable(why=f"several of its members call themselves {shared[0]!a}: give each a name of its own")
+    strange = sorted(m.name for m in members.members if started is not None and m.member_id not in started.slots)
+    if strange:
+        why = f"no consumer that is started here is called {strange[0]!a}: let them take their names from AUTOSCALER_WORKER_NAME"
+        return Unpredictable(why=why)
+    return None
 
 
 def _unknown_assignor(members: GroupMembers) -> str:

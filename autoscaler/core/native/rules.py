@@ -39,16 +39,28 @@ def settle(cycle: Cycle) -> Step | None:
         return None
     if not started.requested and not there:
         return None
-    waited = 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
+    return hold(cycle, "until they are as many")
+
+
+def waited(cycle: Cycle) -> float:
+    """Return for how long members have been awaited, in seconds."""
+    return 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
+
+
+def hold(cycle: Cycle, until: str) -> Step:
+    """Do nothing else until members and consumers agree; say so when that takes longer than a consumer needs to start."""
+    started, members = cycle.observation.started, cycle.observation.members
+    requested, running = (started.requested or frozenset(), started.running) if started else (frozenset(), frozenset())
+    lasted, limit_s = waited(cycle), cycle.policy.worker_start_timeout_s
     said = (
-        f"{many(len(started.requested), 'consumer')} asked for, {len(started.running)} running, "
-        f"{many(there, 'member')} in the group ({members.state}) for {waited:.0f} s"
+        f"{many(len(requested), 'consumer')} asked for, {len(running)} running, "
+        f"{many(_now(cycle), 'member')} in the group ({members.state if members else 'UNKNOWN'}) for {lasted:.0f} s"
     )
-    limit_s = cycle.policy.worker_start_timeout_s
-    if waited <= limit_s:
-        return _hold(cycle, Reason.NOT_READY, f"{said}: nothing else is done until they are as many")
-    detail = f"{said}, longer than worker_start_timeout_s {limit_s:g}: see their logs, and who else subscribes with this id"
-    return _hold(cycle, Reason.GROUP_DIFFERS, detail)
+    reason, detail = Reason.NOT_READY, f"{said}: nothing else is done {until}"
+    if lasted > limit_s:
+        reason = Reason.GROUP_DIFFERS
+        detail = f"{said}, longer than worker_start_timeout_s {limit_s:g}: see their logs, and who else subscribes with this id"
+    return Step(reason=reason, detail=detail, requested=requested, waiting=True, inert=True, counted=True)
 
 
 def _strangers(cycle: Cycle) -> Step:
@@ -57,11 +69,6 @@ def _strangers(cycle: Cycle) -> Step:
         "as many as the load needs; or set mode to advise and set their number yourself"
     )
     return Step(reason=Reason.GROUP_DIFFERS, detail=detail, requested=frozenset(), inert=True, counted=True)
-
-
-def _hold(cycle: Cycle, reason: Reason, detail: str) -> Step:
-    requested = cycle.observation.started.requested if cycle.observation.started is not None else None
-    return Step(reason=reason, detail=detail, requested=requested, waiting=True, inert=True, counted=True)
 
 
 def start_first(cycle: Cycle) -> Step | None:

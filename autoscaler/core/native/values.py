@@ -19,6 +19,9 @@ class Assignor(StrEnum):
     UNIFORM = "uniform"  # KIP-848 only
 
 
+PLAN_ASSIGNORS = frozenset({"autoscaler-plan", "autoscaler-plan-cooperative"})  # of autoscaler.native: they follow a placement
+
+
 class Client(StrEnum):
     """Whose code assigns in a classic group; the sticky assignors of these libraries keep different partitions."""
 

@@ -1,0 +1,79 @@
+"""Real members whose leader asks the controller, under the controller: placed by load, placed anew, shrunk, nothing twice."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
+from tests.kafka.test_native_act import PARTITIONS, PATIENCE_S, MakeTopic, Produce, World
+from tests.kafka.test_plan_assignor import MEMBER, Members
+
+LIGHT, HOT = 9.0, 80.0  # of the 80 that a consumer may be given
+
+
+def hot(partition: int) -> list[float]:
+    return [HOT if n == partition else LIGHT for n in range(PARTITIONS)]
+
+
+class Placed(World):
+    """The same over members that follow a placement."""
+
+    def said(self) -> Members:
+        made = Members(self.broker, self.group, self.topic, self.logs, "")
+        made.running = dict.fromkeys(f.stem for f in self.logs.glob("*.log"))  # type: ignore[assignment]
+        return made
+
+    def until(self, rates: Sequence[float], what: str, true: Callable[[dict[str, list[int]]], bool]) -> None:
+        limit = time.monotonic() + PATIENCE_S
+        while True:
+            decision = self.measured(rates)
+            held = self.said().held()
+            if decision.reason in {Reason.WITHIN_TARGET, Reason.UNDERUSED} and not decision.actions and true(held):
+                return
+            assert time.monotonic() < limit, (what, held, decision)
+            time.sleep(0.2)
+
+
+@pytest.fixture(params=["eager", "cooperative"])
+def world(request: pytest.FixtureRequest, broker: Broker, make_topic: MakeTopic, group: str, tmp_path: Path) -> Iterator[Placed]:
+    topic, logs = make_topic(partitions=PARTITIONS), tmp_path / "processed"
+    command = ("{python}", str(MEMBER), broker.bootstrap, group, topic, "-", str(logs), request.param)
+    made = Placed(broker, topic, group, tmp_path, command, {"min_consumers": 3, "cooldown_s": 1})
+    yield made
+    made.close()
+
+
+def test_members_are_placed_by_load_placed_anew_when_it_changes_and_shrunk_and_nothing_is_processed_twice(
+    world: Placed, produce: Produce
+) -> None:
+    sent = 0
+
+    def more() -> None:
+        nonlocal sent
+        produce(world.topic, dict.fromkeys(range(PARTITIONS), 20), size=100)
+        sent += 20
+
+    def worked_off() -> bool:
+        wanted = {(p, o) for p in range(PARTITIONS) for o in range(sent)}
+        return set(world.said().processed()) == wanted
+
+    for partition in (0, 5):
+        more()
+        world.until(hot(partition), f"{partition} alone", lambda held, p=partition: len(held) == 3 and [p] in held.values())  # type: ignore[misc]
+        world.until(hot(partition), "worked off", lambda _: worked_off())
+    moved = [d for d in world.decisions if any(isinstance(a, MovePartition) for a in d.actions)]
+    assert [d.reason for d in moved] == [Reason.RATE_ABOVE_CAPACITY] * 2, "one placement for each load"
+    assert {d.consumers for d in moved} == {3}
+
+    world.controller.policy = world.controller.policy.model_copy(update={"min_consumers": 1})
+    more()
+    everything = list(range(PARTITIONS))
+    world.until([LIGHT] * PARTITIONS, "one has all", lambda held: max(held.values(), key=len) == everything)
+    world.until([LIGHT] * PARTITIONS, "the others ended", lambda _: len(world.pool.observe().running) == 1)
+    world.until([LIGHT] * PARTITIONS, "worked off", lambda _: worked_off())
+    assert set(world.said().processed().values()) == {1}, "nothing twice"
+    steps = [type(a).__name__ for d in world.decisions for a in d.actions[:1]]
+    assert steps == [t.__name__ for t in (AddWorkers, MovePartition, MovePartition, MovePartition, RemoveWorkers)]
