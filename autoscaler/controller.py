@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from autoscaler.core.capacity import Capacity
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.present import follows_placement
 from autoscaler.core.tails import Standing, standing, without, worth_a_look
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
+    CapacitySource,
     Decision,
     GroupMembers,
     GroupState,
@@ -95,6 +97,7 @@ class GroupController:
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
+        restore: Turns that text back; without it a restart forgets the capacity that was measured.
     """
 
     policy: "Policy"
@@ -114,6 +117,7 @@ class GroupController:
     _called: dict[int, str] = field(default_factory=dict)  # what members of a native group call themselves
     _told: Mapping[TopicPartition, int] | None = None  # who was last told to hold what, in a native group
     _leaving: frozenset[int] = frozenset()  # consumers of a native group that were told to end
+    restore: Callable[[str], Decision] | None = None
     _asked: frozenset[int] | None = None  # consumers of a native group that should run
     _history: History = field(default_factory=History)
     _read_at: tuple[float, float] | None = None  # both clocks at the latest decision
@@ -242,10 +246,23 @@ class GroupController:
         return pool, replace(seen, started=started)
 
     def _catch_up(self, state: GroupState) -> None:
+        capacity = None
         if self._publisher is not None and (summary := self._publisher.last_summary()):
             self.audit.complete(summary)
-        self._history = History.from_plan(self._past(state.plan_at))
+            capacity = self._measured_before(summary)
+        self._history = History.from_plan(self._past(state.plan_at), capacity)
         self._completed = True
+
+    def _measured_before(self, summary: str) -> Capacity | None:
+        """Return the measured capacity that the latest plan was made with: what is assumed at first may be far from it."""
+        try:
+            latest = self.restore(summary) if self.restore is not None else None
+        except ValueError as e:
+            log.warning("group %s: the capacity that was measured is not known any more: %s", self.policy.group, e)
+            return None
+        if latest is None or latest.capacity_source is not CapacitySource.MEASURED:
+            return None
+        return Capacity(bytes_per_s=latest.capacity_bytes_per_s, source=CapacitySource.MEASURED)
 
     def _act(
         self, decision: Decision, observation: Observation, pool: PoolState | None, stages: Stages
@@ -350,7 +367,7 @@ class GroupController:
 
     def _held(self, observation: Observation, error: Exception) -> Decision:
         said = str(error) if isinstance(error, AutoscalerError) else f"{type(error).__name__}: {error}"
-        return hold(observation, self.policy, self.clock.now(), Reason.NOT_READY, said)
+        return hold(observation, self._history, self.policy, self.clock.now(), Reason.NOT_READY, said)
 
     def _record(
         self,

@@ -57,6 +57,14 @@ class RateSource(StrEnum):
     NONE = "none"  # no rate yet
 
 
+class CapacitySource(StrEnum):
+    """Where the capacity comes from that a decision goes by."""
+
+    CONFIGURED = "CONFIGURED"
+    MEASURED = "MEASURED"
+    PRIOR = "PRIOR"  # assumed, until something was measured
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic, ordered by name and number.
 
@@ -362,6 +370,8 @@ class Decision:
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
         oversized: Partitions above one consumer's usable capacity.
         parked: Partitions that nobody gets until an operator releases them; they count for nothing else here but the lag.
+        capacity_samples: Windows that the capacity was measured in; 0 if it was not.
+        capacity_age_s: Seconds since the last of them ended; ``None`` if it was not measured here.
         detail: One sentence for a human at 3 a.m., with the numbers behind the reason.
     """
 
@@ -391,3 +401,6 @@ class Decision:
     detail: str
     hot: tuple[TopicPartition, ...] = field(default=())
     parked: tuple[TopicPartition, ...] = field(default=())
+    capacity_source: CapacitySource = CapacitySource.CONFIGURED
+    capacity_samples: int = 0
+    capacity_age_s: float | None = None

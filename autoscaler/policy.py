@@ -8,9 +8,9 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from autoscaler.schedule import is_open, problem_of
 
@@ -113,7 +113,9 @@ class Policy(BaseModel):
     assignment: Literal["managed", "native"] = "managed"
     reset_policy: Literal["earliest", "latest"] = "earliest"
     read_committed: bool = False
-    capacity_bytes_per_s: Annotated[Number, Field(gt=0, strict=True)]
+    capacity_bytes_per_s: Annotated[Number, Field(gt=0, strict=True)] | None = None  # None: measured
+    capacity_prior_bytes_per_s: Annotated[Number, Field(gt=0)] = 1_000_000.0
+    capacity_bounds_ratio: Annotated[Number, Field(ge=1)] = 100.0
     target_utilisation: Annotated[Number, Field(gt=0, le=1)] = 0.8
     min_consumers: Annotated[Count, Field(ge=1)] = 1
     max_consumers: Annotated[Count, Field(ge=1)] = 64
@@ -144,6 +146,7 @@ class Policy(BaseModel):
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
     down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
     rebalance_s: Annotated[Number, Field(ge=0)] | None = None
+    _measured: float | None = PrivateAttr(default=None)  # no setting: no part of the fingerprint
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -151,15 +154,28 @@ class Policy(BaseModel):
             raise ContradictionsError(found)
         return self
 
+    def with_capacity(self, bytes_per_s: float) -> Self:
+        """Return the policy for a cycle in which one consumer is taken to process so much; what is configured wins."""
+        copy = self.model_copy()
+        copy._measured = bytes_per_s  # noqa: SLF001  its own
+        return copy
+
+    @property
+    def able_bytes_per_s(self) -> float:
+        """Return what one consumer processes when it never waits: configured, measured, or assumed until then."""
+        if self.capacity_bytes_per_s is not None:
+            return self.capacity_bytes_per_s
+        return self.capacity_prior_bytes_per_s if self._measured is None else self._measured
+
     @property
     def usable_bytes_per_s(self) -> float:
         """Return the rate that packing may put on one consumer: capacity times target utilisation."""
-        return self.capacity_bytes_per_s * self.target_utilisation
+        return self.able_bytes_per_s * self.target_utilisation
 
     @property
     def overload_bytes_per_s(self) -> float:
         """Return the rate above which a consumer is overloaded: usable plus the tolerance, but never above its capacity."""
-        return min(self.usable_bytes_per_s * (1 + self.tolerance_ratio), self.capacity_bytes_per_s)
+        return min(self.usable_bytes_per_s * (1 + self.tolerance_ratio), self.able_bytes_per_s)
 
     @property
     def calm_bytes_per_s(self) -> float:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from autoscaler.adapters import kernels
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.cycle_log import CycleLog, cycle_record
-from autoscaler.adapters.decision_summary import summarise
+from autoscaler.adapters.decision_summary import restore, summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_placement import KafkaPlacements
@@ -77,6 +77,7 @@ class Job:
             audit=self.audit,
             clock=self.clock,
             summarise=summarise,
+            restore=restore,
             sink=self._line,
             watch=None if acts and managed else self._watch(group, connection),
             start=(lambda: self._pool(group)) if acts and not managed else None,

@@ -23,7 +23,7 @@ from autoscaler.model import (
 )
 from autoscaler.packing import ALGORITHMS
 from autoscaler.policy import Policy
-from tests.builders import T0, TOPIC, load, policy, snapshot, tp
+from tests.builders import CAPACITY, T0, TOPIC, load, policy, snapshot, tp
 
 settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine
 settings.register_profile("search", deadline=None, max_examples=1000)  # HYPOTHESIS=search looks for new ones
@@ -144,6 +144,7 @@ def policies(draw: st.DrawFn) -> Policy:
         cooldown_s=draw(st.sampled_from([0.0, 10.0])),
         shrink_cooldown_s=draw(st.sampled_from([0.0, 60.0])),
         shrink_stabilisation_s=draw(st.sampled_from([0.0, 120.0])),
+        **draw(st.sampled_from([{}, {"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": CAPACITY}])),
         **draw(st.one_of(st.just({}), guard_settings(least))),
     )
 

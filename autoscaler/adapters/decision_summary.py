@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from autoscaler.model import (
     Action,
     AddWorkers,
+    CapacitySource,
     Decision,
     MovePartition,
     ParkPartition,
@@ -36,6 +37,7 @@ def summarise(decision: Decision) -> str:
     data: dict[str, object] = {"v": VERSION} | {name: getattr(decision, name) for name in _PLAIN}
     data["reason"] = decision.reason.value
     data["limited_by"] = decision.limited_by and decision.limited_by.value
+    data["capacity"] = [decision.capacity_source.value, decision.capacity_samples, decision.capacity_age_s]
     data["requested"] = sorted(decision.requested)
     held: dict[int, list[TopicPartition]] = {}
     for partition, slot in decision.target.items():
@@ -58,6 +60,7 @@ def restore(summary: str) -> Decision:
         data = json.loads(summary)
         if data["v"] != VERSION:
             raise ValueError(f"a plan's summary has version {data['v']}; this release reads version {VERSION}")
+        source, samples, age_s = data.get("capacity", (CapacitySource.CONFIGURED, 0, None))
         return Decision(
             **{name: data[name] for name in _PLAIN},
             reason=Reason(data["reason"]),
@@ -68,6 +71,9 @@ def restore(summary: str) -> Decision:
             oversized=tuple(TopicPartition(topic=t, partition=n) for t, n in data["oversized"]),
             hot=tuple(TopicPartition(topic=t, partition=n) for t, n in data["hot"]),
             parked=tuple(TopicPartition(topic=t, partition=n) for t, n in data.get("parked", ())),
+            capacity_source=CapacitySource(source),
+            capacity_samples=samples,
+            capacity_age_s=age_s,
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:
         raise ValueError(f"not a decision's summary ({type(e).__name__}: {e}): {summary[:80]!r}") from e

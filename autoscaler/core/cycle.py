@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.core.capacity import Capacity
 from autoscaler.core.deadlines import Risk
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad
@@ -23,6 +24,7 @@ class Cycle:
     Attributes:
         planner: The policy's algorithm, with what this group's rates have shown so far.
         progress: How every partition gets on of which that is known.
+        capacity: What one consumer can do; ``policy`` has it too.
         orders: The policy's limits as they hold now.
         outlook: For a native group whose members are known: what its assignor will do.
         risks: Partitions that may lose records before they are read, the one that loses them first at the front.
@@ -37,6 +39,7 @@ class Cycle:
     planner: Planner
     history: History
     policy: Policy
+    capacity: Capacity
     orders: Orders
     now: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from autoscaler.core.astray import resets, said
-from autoscaler.core.cycle import Cycle, Step, many, names, rate_text
+from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
@@ -22,7 +22,7 @@ from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
-from autoscaler.model import Decision, Observation, Reason, TopicPartition
+from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import consumer_loads, r_score
 from autoscaler.policy import Policy
 
@@ -68,9 +68,12 @@ def _rules(cycle: Cycle) -> tuple[Callable[[Cycle], Step | None], ...]:
     return RULES if policy.sizing == "rates" else PUBLISHED_RULES
 
 
-def hold(observation: Observation, policy: Policy, now: float, reason: Reason, detail: str) -> Decision:
+def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
+    observation: Observation, history: History, policy: Policy, now: float, reason: Reason, detail: str
+) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    return _answer(read_cycle(observation, History(), policy, now), Step(reason=reason, detail=detail, inert=True))
+    known = History(capacity=history.capacity)
+    return _answer(read_cycle(observation, known, policy, now), Step(reason=reason, detail=detail, inert=True))
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
@@ -293,6 +296,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         _absent(cycle),
         risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
         native.doubt(cycle),
+        _capacity(cycle),
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
@@ -335,7 +339,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         imbalance=size.imbalance,
         oversized=size.oversized,
         usable_bytes_per_s=policy.usable_bytes_per_s,
-        capacity_bytes_per_s=policy.capacity_bytes_per_s,
+        capacity_bytes_per_s=policy.able_bytes_per_s,
         total_bytes_per_s=load.total_bytes_per_s if load.measured else None,
         total_lag_records=load.lag_records,
         algorithm=policy.planner,
@@ -344,6 +348,9 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         detail="; ".join(filter(None, detail)),
         hot=step.hot,
         parked=tuple(sorted(present.parked)),
+        capacity_source=cycle.capacity.source,
+        capacity_samples=cycle.capacity.samples,
+        capacity_age_s=None if cycle.capacity.at is None else max(0.0, cycle.now - cycle.capacity.at),
     )
 
 
@@ -410,6 +417,21 @@ def _absent(cycle: Cycle) -> str:
     """Say which topics the figures leave out, so that nobody takes them for idle."""
     absent = cycle.load.absent if cycle.load.partitions else ()
     return f"topics {names(absent)} are not measured: {cycle.load.error or 'nothing is known of them yet'}" if absent else ""
+
+
+def _capacity(cycle: Cycle) -> str:
+    """Say what a consumer is taken for where nobody has configured it."""
+    capacity = cycle.capacity
+    taken = f"a consumer is taken for {rate_text(capacity.bytes_per_s)}"
+    if capacity.source is CapacitySource.CONFIGURED:
+        return ""
+    if capacity.at is None or capacity.measured_bytes_per_s is None:
+        known = capacity.source is CapacitySource.MEASURED
+        return f"{taken}, {'as measured before the restart' if known else 'not measured yet'}"
+    ago = f"{many(capacity.samples, 'window')}, the last {time_text(max(0.0, cycle.now - capacity.at))} ago"
+    if capacity.bounded:
+        return f"{taken}, the bound: measured {rate_text(capacity.measured_bytes_per_s)} ({ago}); see capacity_prior_bytes_per_s"
+    return f"{taken}, measured ({ago})"
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 
+from autoscaler.core.busy import Busy
+from autoscaler.core.capacity import Capacity
 from autoscaler.core.deadlines import Drain
 from autoscaler.core.drained import Drained
 from autoscaler.core.native.drains import Drains
@@ -57,6 +59,8 @@ class History:
         drained: Whether more consumers drained more.
         drains: How fast partitions are read that are far behind.
         consumer_drains: What consumers of a native group drain while they are behind.
+        busy: What workers of a managed group process while they are busy.
+        capacity: The measured capacity that is in use; ``None``: none was measured.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -75,11 +79,18 @@ class History:
     drained: Drained = field(default_factory=Drained)
     drains: Mapping[TopicPartition, Drain] = field(default_factory=dict)
     consumer_drains: Drains = field(default_factory=Drains)
+    busy: Busy = field(default_factory=Busy)
+    capacity: Capacity | None = None
 
     @classmethod
-    def from_plan(cls, plan_at: float | None) -> "History":
-        """Return what is safe to assume after a restart: the latest plan scaled and moved at once."""
-        return cls(last_scale_at=plan_at, last_move_at=plan_at)
+    def from_plan(cls, plan_at: float | None, capacity: Capacity | None = None) -> "History":
+        """Return what is safe to assume after a restart: the latest plan scaled and moved at once.
+
+        Args:
+            plan_at: When it was published; ``None`` without one.
+            capacity: The measured one that it was made with; ``None`` if it was made with another.
+        """
+        return cls(last_scale_at=plan_at, last_move_at=plan_at, capacity=capacity)
 
     def shifted(self, by_s: float) -> "History":
         """Return the history after the wall clock was set by so much: what has lasted a minute has lasted a minute still."""
@@ -97,6 +108,8 @@ class History:
             drained=self.drained.shifted(by_s),
             drains={p: d.shifted(by_s) for p, d in self.drains.items()},
             consumer_drains=self.consumer_drains.shifted(by_s),
+            busy=self.busy.shifted(by_s),
+            capacity=None if self.capacity is None else self.capacity.shifted(by_s),
         )
 
     def confirmed(self, epoch: int, at: float) -> "History":

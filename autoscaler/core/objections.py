@@ -162,7 +162,7 @@ def worth_moving(cycle: Cycle, change: Change) -> str | None:
         return None
     owner = cycle.present.owner
     before, after = consumer_loads(rates, owner), consumer_loads(rates, change.target)
-    capacity = cycle.policy.capacity_bytes_per_s
+    capacity = cycle.policy.able_bytes_per_s
     if any(cycle.size.loads[c] > capacity * (1 + _ROUNDING) for c in cycle.size.overloaded):
         return None
     usable = cycle.policy.usable_bytes_per_s

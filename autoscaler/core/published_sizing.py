@@ -43,7 +43,7 @@ def _answer(
     rates: Mapping[TopicPartition, float],
     lags: Mapping[TopicPartition, float],
 ) -> tuple[Action, Placement[TopicPartition]]:
-    mu, wanted, up, down = policy.capacity_bytes_per_s, _wanted_s(policy), policy.up_ratio or UP, policy.down_ratio or DOWN
+    mu, wanted, up, down = policy.able_bytes_per_s, _wanted_s(policy), policy.up_ratio or UP, policy.down_ratio or DOWN
     match policy.sizing:
         case "LINEAR":
             return linear(current, rates, mu=mu, up_ratio=up, down_ratio=down)
@@ -81,7 +81,7 @@ def _lags(cycle: Cycle) -> dict[TopicPartition, float]:
 def _reason(cycle: Cycle, action: Action, current: Placement[TopicPartition], lags: Mapping[TopicPartition, float]) -> Reason:
     if action is Action.DOWN:
         return Reason.UNDERUSED
-    most = cycle.policy.capacity_bytes_per_s * _wanted_s(cycle.policy)
+    most = cycle.policy.able_bytes_per_s * _wanted_s(cycle.policy)
     late = any(sum(lags[p] for p in held) > most for held in current)
     return Reason.LATENCY_AT_RISK if late and cycle.policy.sizing != "LINEAR" else Reason.RATE_ABOVE_CAPACITY
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from autoscaler.core.capacity import Capacity, in_use
 from autoscaler.core.cycle import Cycle
 from autoscaler.core.deadlines import find_risks
 from autoscaler.core.history import History
@@ -15,7 +16,7 @@ from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, complete, follows_placement, held, read_present
 from autoscaler.core.progress import Holding, Progress, Track, follow, judged
 from autoscaler.core.size import measure_size
-from autoscaler.model import Observation, TopicPartition
+from autoscaler.model import CapacitySource, Observation, TopicPartition
 from autoscaler.policy import Policy
 
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
@@ -45,6 +46,11 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     history = history.measured(observation.snapshot.sample_ts, load.fresh)
     if policy.assignment == "native":
         history = replace(history, consumer_drains=_drains(observation, load, present, history, before, policy))
+    elif observation.state is not None and policy.capacity_bytes_per_s is None:
+        history = replace(history, busy=history.busy.measured(observation.snapshot, before, observation.state.workers))
+    capacity = _capacity(history, policy)
+    policy = policy.with_capacity(capacity.bytes_per_s)
+    history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
     planner = Planner.of(policy, history)
     told = observation.started is not None and follows_placement(observation)
     advised = policy.mode == "advise" or (observation.state is None and not told)
@@ -68,12 +74,20 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         planner=planner,
         history=history,
         policy=policy,
+        capacity=capacity,
         orders=orders,
         now=now,
         progress=progress,
         outlook=outlook,
         risks=risks,
     )
+
+
+def _capacity(history: History, policy: Policy) -> Capacity:
+    """Return what one consumer can do, by what the group's own way of consuming shows."""
+    so_far = in_use(policy, history.capacity, None).bytes_per_s
+    shown = history.consumer_drains.shown(so_far) if policy.assignment == "native" else history.busy.shown
+    return in_use(policy, history.capacity, shown)
 
 
 def _drained(  # noqa: PLR0917  what a cycle has read so far

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from autoscaler.adapters.decision_summary import summarise
+from autoscaler.adapters.decision_summary import restore, summarise
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import (
+    CapacitySource,
     Decision,
     LoadSnapshot,
     Observation,
@@ -271,6 +272,35 @@ def test_a_restarted_controller_completes_the_audit_once_and_does_not_shrink_at_
     assert len(world.pool.observe().running) == 2
     world.settle(10, 10, 10, cycles=15)
     assert len(world.pool.observe().running) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "summary", "used"),
+    [
+        (CapacitySource.MEASURED, None, (CapacitySource.MEASURED, 64.0)),
+        (CapacitySource.PRIOR, None, (CapacitySource.PRIOR, 500.0)),
+        (CapacitySource.CONFIGURED, None, (CapacitySource.PRIOR, 500.0)),
+        (CapacitySource.MEASURED, "of another release", (CapacitySource.PRIOR, 500.0)),
+    ],
+)
+def test_a_restarted_controller_goes_on_with_the_capacity_that_was_measured(
+    source: CapacitySource, summary: str | None, used: tuple[CapacitySource, float]
+) -> None:
+    world = World()
+    decision = replace(world.settle(40, 40, 40), capacity_source=source, capacity_bytes_per_s=64.0)
+    target, requested = decision.target, decision.requested
+    world.publisher.publish(PlanIntent(target=target, requested=requested, summary=summary or summarise(decision)))
+    world.controller = world.new_controller()
+    world.controller.restore = restore
+    world.controller.policy = world.controller.policy.model_copy(
+        update={"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": 500.0}
+    )
+    first = world.cycle(40, 40, 40)
+    assert (first.capacity_source, first.capacity_bytes_per_s) == used
+    assert ("as measured before the restart" in first.detail) == (used[0] is CapacitySource.MEASURED)
+    world.publisher.fails = TransientError("the broker is away")
+    held = world.cycle(40, 40, 40)
+    assert (held.reason, held.capacity_source, held.capacity_bytes_per_s) == (Reason.NOT_READY, *used)
 
 
 @pytest.mark.parametrize("failure", [TransientError("other workers run"), OSError("no more processes")])

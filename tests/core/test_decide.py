@@ -581,7 +581,9 @@ def test_doing_nothing_leaves_the_target_as_observed() -> None:
 
 
 def test_holding_carries_the_figures_and_does_nothing() -> None:
-    decision = hold(observation(rates(90, 90), state(owned([0, 1]))), policy(), T0, Reason.NOT_READY, "the log cannot be read")
+    decision = hold(
+        observation(rates(90, 90), state(owned([0, 1]))), History(), policy(), T0, Reason.NOT_READY, "the log cannot be read"
+    )
     assert (decision.reason, decision.actions, decision.detail) == (Reason.NOT_READY, (), "the log cannot be read")
     assert (decision.total_bytes_per_s, sorted(decision.requested)) == (180, [0])
 

@@ -96,7 +96,7 @@ def test_asking_again_for_what_was_asked_changes_nothing(seen: Observation, hist
 
 @given(observations(), policies())
 def test_holding_never_acts(seen: Observation, rules: Policy) -> None:
-    decision = hold(seen, rules, T0, Reason.NOT_READY, "the control log cannot be read")
+    decision = hold(seen, History(), rules, T0, Reason.NOT_READY, "the control log cannot be read")
     assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
 
 

@@ -399,7 +399,7 @@ def test_growth_that_drains_no_more_stops_and_says_so() -> None:
     assert given_up
     assert max(d.consumers for d in decisions) == 8, "two steps of two"
     assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
-    assert "2 steps up drained no more than 33.1 records/s" in given_up[-1].detail
+    assert "2 steps up drained no more than 33 records/s" in given_up[-1].detail
     never = bound_at(33.0)
     never.policy = never.policy.model_copy(update={"give_up_after": None})
     never.traffic = rising

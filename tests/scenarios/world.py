@@ -40,6 +40,8 @@ class Process:
 
     ready_at: float
     life: int
+    records: float = 0.0
+    busy_s: float = 0.0
     owned: set[TopicPartition] = field(default_factory=set)
 
 
@@ -56,6 +58,7 @@ class World:
         handover_s: From a plan to the new owner holding the partition.
         retention: What is known of how long topics keep their records.
         downstream: Records/s that what consumers write to takes in all; ``None``: the group is behind by ``lag_s``.
+        each: Bytes/s that one consumer processes when nothing keeps it; ``None``: what the policy says.
     """
 
     policy: Policy
@@ -70,6 +73,7 @@ class World:
     deadly: Callable[[float], TopicPartition | None] = field(default=lambda _: None)
     retention: Callable[[float], Mapping[str, Retention]] = field(default=lambda _: {})
     downstream: Callable[[float], float] | None = None
+    each: Callable[[float], float] | None = None
     t: float = 0.0
     epoch: int = 0
     plan_at: float | None = None
@@ -141,8 +145,13 @@ class World:
         if self.downstream is None:
             return
         self.arrived += self._records_per_s()
-        able = len(set(self.owner.values())) * self.policy.capacity_bytes_per_s / 10
-        self.committed += min(self.arrived - self.committed, able, self.downstream(self.t))
+        working = [self.workers[s] for s in sorted(set(self.owner.values()))]
+        each = (self.policy.able_bytes_per_s if self.each is None else self.each(self.t)) / 10
+        done = min(self.arrived - self.committed, each * len(working), self.downstream(self.t))
+        self.committed += done
+        for worker in working:  # who waits for what it writes to is busy
+            worker.records += done / len(working)
+            worker.busy_s += done / len(working) / min(each, self.downstream(self.t) / len(working))
 
     def _records_per_s(self) -> float:
         return sum(self.traffic(self.t).values()) / 10
@@ -151,7 +160,8 @@ class World:
         if self.downstream is None:
             return load(partition, rate, **({"lag_s": self.lag_s(self.t)} | self._behind(partition)))
         behind = (self.arrived - self.committed) / self._records_per_s()
-        return load(partition, rate, lag_s=behind, committed=int(self.committed / len(self.traffic(self.t))))
+        done = int((self.committed + partition.partition) / len(self.traffic(self.t)))  # all together are what was committed
+        return load(partition, rate, lag_s=behind, committed=done)
 
     def _measure(self, now: float) -> LoadSnapshot:
         loads: list[PartitionLoad] = []
@@ -186,6 +196,8 @@ class World:
                     phase=WorkerPhase.ACTIVE,
                     instance=str(w.life),
                     owned=frozenset(w.owned),
+                    records=int(w.records),
+                    busy_s=w.busy_s,
                 )
                 for s, w in sorted(self.workers.items())
                 if w.ready_at <= self.t

@@ -19,6 +19,7 @@ from autoscaler.cycles import Cycle as Line
 from autoscaler.model import (
     Action,
     AddWorkers,
+    CapacitySource,
     Decision,
     GroupMembers,
     Member,
@@ -72,6 +73,9 @@ decisions = st.builds(
     epoch=st.integers(0, 1 << 40),
     detail=st.text(max_size=40),
     hot=st.lists(partitions, max_size=3).map(tuple),
+    capacity_source=st.sampled_from(CapacitySource),
+    capacity_samples=slots,
+    capacity_age_s=st.none() | numbers,
 )
 
 

@@ -1,20 +1,21 @@
 """What consumers of a native group drain while they are behind: is one really as fast as its configured capacity says?
 
-Nobody reports what such a consumer could do. One that has work waiting all the time shows it by what it commits. Only said, never
-decided by: a slow database looks the same.
+Nobody reports what such a consumer could do. One that has work waiting all the time shows it by what it commits. Where a capacity
+is configured, this is only said: a slow database looks the same. Where none is, it is the capacity.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.capacity import ENOUGH, Shown
+from autoscaler.core.committed import committed_since
 from autoscaler.core.progress import Track
-from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
+from autoscaler.model import LoadSnapshot, TopicPartition
 
 _WINDOW_S = 30.0  # what is drained is measured over so long
 _COMMITS = 5  # of one consumer in a window: with fewer, one more or less is a large part of it
 STILL_S = 12.0  # without a commit, after which a partition's lag is no sign of work that its consumer is busy with
 _LASTS_S = 3600.0  # for which a window counts: consumers are replaced by faster ones
-_WINDOWS = 3  # before anything is said
 _HALF = 0.5  # of the configured capacity, that it may be off
 
 Seen = tuple[tuple[float, float], ...]  # (time, bytes/s of the fastest consumer in the window that ended then), oldest first
@@ -67,8 +68,9 @@ class Drains:
         """
         if self.since is not None and snapshot.sample_ts <= self.at:
             return self
-        step = _drained(snapshot.loads, before, owner) if self.since is not None and owner == self.owner else None
-        if step is None or self.since is None:
+        work = committed_since(snapshot, before, owner) if self.since is not None and owner == self.owner else {}
+        step = {c: w.bytes for c, w in work.items() if w is not None}
+        if self.since is None or owner != self.owner or len(step) < len(work):
             return self._begun(snapshot.sample_ts, owner, behind)
         now = replace(
             self,
@@ -105,33 +107,31 @@ class Drains:
     def too_slow(self, capacity: float) -> tuple[float, int] | None:
         """Return the most that a consumer drains which is behind, and in how many windows, if that is far below a capacity."""
         most = max((r for _, r in self.waiting), default=0.0)
-        return (most, len(self.waiting)) if len(self.waiting) >= _WINDOWS and most < _HALF * capacity else None
+        return (most, len(self.waiting)) if len(self.waiting) >= ENOUGH and most < _HALF * capacity else None
 
     def too_fast(self, capacity: float) -> tuple[float, int] | None:
         """Return the most that a consumer drains, and in how many windows it was far above a capacity, if it was."""
         above = [r for _, r in self.fastest if r > (1 + _HALF) * capacity]
-        return (max(above), len(above)) if len(above) >= _WINDOWS else None
+        return (max(above), len(above)) if len(above) >= ENOUGH else None
+
+    def shown(self, assumed: float) -> Shown | None:
+        """Return the most that a consumer has drained in each of three windows; ``None`` where that tells no capacity.
+
+        What it has drained it can drain. That it can do no more is only seen while it is behind; if nobody was, what was drained
+        tells something only where it is above what is assumed.
+
+        Args:
+            assumed: Bytes/s that one has been taken for so far.
+        """
+        if len(self.fastest) < ENOUGH:
+            return None
+        most = sorted((r for _, r in self.fastest), reverse=True)[ENOUGH - 1]
+        if len(self.waiting) >= ENOUGH:
+            return Shown(most, len(self.waiting), self.waiting[-1][0])
+        return Shown(most, len(self.fastest), self.fastest[-1][0]) if most > assumed else None
 
 
 def _with(seen: Seen, at: float, rates: Iterable[float]) -> Seen:
     fastest = max(rates, default=None)
     recent = tuple(x for x in seen if x[0] > at - _LASTS_S)
     return recent if fastest is None else (*recent, (at, fastest))
-
-
-def _drained(
-    loads: Iterable[PartitionLoad], before: Mapping[TopicPartition, Track], owner: Mapping[TopicPartition, int]
-) -> dict[int, float] | None:
-    """Return the bytes that each consumer has committed since, ``None`` where some commit cannot be followed."""
-    step = dict.fromkeys(owner.values(), 0.0)
-    for x in loads:
-        consumer, track = owner.get(x.partition), before.get(x.partition)
-        if consumer is None:
-            continue
-        if track is None or not x.known or x.committed is None or x.lag_records is None or x.committed < track.committed:
-            return None  # where the lag is not known the track stays as it was, and would be counted from twice
-        if records := x.committed - track.committed:
-            if track.committed < 0 or not x.bytes_per_s or not x.records_per_s:
-                return None
-            step[consumer] += records * x.bytes_per_s / x.records_per_s
-    return step

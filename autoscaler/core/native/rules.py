@@ -217,6 +217,8 @@ def _way(remedy: Remedy, cycle: Cycle) -> str:
 def doubt(cycle: Cycle) -> str:
     """Say what the consumers of a native group show that speaks against the capacity that is configured for one."""
     capacity, drains = cycle.policy.capacity_bytes_per_s, cycle.history.consumer_drains
+    if capacity is None:
+        return ""  # what they show is what is gone by
     if slow := drains.too_slow(capacity):
         looks, who, (rate, times) = "high", "consumers that are behind drain at most", slow
     elif fast := drains.too_fast(capacity):

@@ -1,0 +1,127 @@
+"""What real workers report on a real broker, against a speed that is known: each of their records takes a fixed time."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.decision_summary import restore, summarise
+from autoscaler.adapters.delta import rows
+from autoscaler.adapters.kafka_control import KafkaControl
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.processes import ProcessPool
+from autoscaler.controller import GroupController
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import CapacitySource, Decision
+from autoscaler.policy import Policy
+from autoscaler.settings import ProcessWorkers
+from autoscaler.streaming.lag import GroupRules
+from autoscaler.testing import FakeAudit
+from tests.kafka.measuring import Measured
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 150.0
+WORKERS, PARTITIONS = 4, 8
+RECORD_S, SIZE = 0.02, 2000  # fifty records a second, whatever the machine
+PER_S = 80  # records, of the 200 that four workers could do
+PRIOR = 1e6  # ten times too high
+
+
+@contextmanager
+def traffic(broker: Broker, topic: str) -> Iterator[None]:
+    """Produce in the background."""
+    producer, stop = Producer({**broker.connection(), "linger.ms": 5, "log_level": 0}), threading.Event()
+
+    def run() -> None:
+        began, sent = time.monotonic(), 0
+        while not stop.wait(0.02):
+            while sent < (time.monotonic() - began) * PER_S:
+                producer.produce(topic, bytes(sent % 251 for _ in range(SIZE)), partition=sent % PARTITIONS)
+                sent += 1
+            producer.poll(0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        assert producer.flush(30) == 0
+
+
+@contextmanager
+def controlled(broker: Broker, topic: str, group: str, place: Path) -> Iterator[GroupController]:
+    """Run a group whose capacity nobody has configured."""
+    clock, lease_s = SystemClock(), 10.0
+    place.mkdir(exist_ok=True)
+    settings = ProcessWorkers(
+        command=("{python}", str(ROOT / "tests" / "kafka" / "processing_consumer.py")),
+        environment={"CONSUMER_LOG_DIR": str(place), "RECORD_S": str(RECORD_S), "THREADS": "1"},
+    )
+    environment = {
+        "AUTOSCALER_BOOTSTRAP": broker.bootstrap, "AUTOSCALER_GROUP": group, "AUTOSCALER_TOPICS": topic,
+        "AUTOSCALER_LEASE_S": str(lease_s), "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    pool = ProcessPool(group=group, settings=settings, directory=place / "workers", environment=environment, clock=clock)
+    control = KafkaControl(
+        connection=broker.connection(), group=group, topics=(topic,), reset_policy="earliest", lease_s=lease_s,
+        replication_factor=None, slot_of=pool.slot_of, clock=clock,
+    )  # fmt: skip
+    reader = KafkaGroupReader(broker.connection(), (group,), clock, 0.5)
+    policy = Policy(
+        group=group, topics=(topic,), mode="act", capacity_prior_bytes_per_s=PRIOR, min_consumers=WORKERS, max_consumers=WORKERS,
+        worker_start_timeout_s=PATIENCE_S,
+    )  # fmt: skip
+    controller = GroupController(
+        policy=policy, connect=lambda: (control, pool), reader=reader, audit=FakeAudit(), clock=clock, summarise=summarise,
+        sink=lambda **_: None, restore=restore,
+    )  # fmt: skip
+    try:
+        yield controller
+    finally:
+        pool.stop_all(10.0)
+        controller.close()
+        reader.close()
+
+
+def row(controller: GroupController) -> dict[str, object]:
+    """Return the latest row of the audit's table of decisions."""
+    assert isinstance(controller.audit, FakeAudit)
+    entry = controller.audit.entries[-1]
+    cycle = rows.Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner={})
+    found: dict[str, object] = rows.decisions([cycle]).to_pylist()[0]
+    return found
+
+
+def test_what_workers_report_is_what_they_can_do(
+    broker: Broker, make_topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    rules = GroupRules(group=group, topics=(topic,))
+    decisions: list[Decision] = []
+    with (
+        traffic(broker, topic),
+        Measured(broker.connection(), (rules,), window_s=10.0) as measured,
+        controlled(broker, topic, group, tmp_path / "first") as controller,
+    ):
+        limit = time.monotonic() + PATIENCE_S
+        while not decisions or decisions[-1].capacity_source is not CapacitySource.MEASURED:
+            decisions.append(controller.cycle(len(decisions), measured.one(), {}))
+            assert time.monotonic() < limit, decisions[-1]
+            time.sleep(0.5)
+        in_log = sum(f["size_bytes"] for f in measured.facts) / sum(f["log_end"] for f in measured.facts)
+        true = in_log / RECORD_S
+        assert decisions[0].capacity_bytes_per_s == PRIOR
+        assert decisions[-1].capacity_bytes_per_s == pytest.approx(true, rel=0.15)
+        said = row(controller)
+        assert (said["capacity_source"], said["capacity_samples"]) == ("MEASURED", pytest.approx(WORKERS, abs=1))
+        assert said["capacity_bytes_per_s"] == decisions[-1].capacity_bytes_per_s
+        assert replace(decisions[-1]) == restore(summarise(decisions[-1]))
+        print(f"measured {decisions[-1].capacity_bytes_per_s:.0f}, true {true:.0f} bytes/s")
