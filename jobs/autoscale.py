@@ -40,6 +40,7 @@ from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
 from autoscaler.streaming.progress import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
+from autoscaler.topics import names, subscribed
 
 EXIT_FENCED = 77
 EXIT_SETTINGS = 78
@@ -63,7 +64,7 @@ class Job:
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
-        self.retention = KafkaRetention(connection, sorted({t for g in settings.groups for t in g.topics}))
+        self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
         self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
@@ -103,7 +104,7 @@ class Job:
             environment={
                 "AUTOSCALER_CONNECTION": json.dumps(self.settings.cluster.connection),
                 "AUTOSCALER_GROUP": group.group,
-                "AUTOSCALER_TOPICS": ",".join(group.topics),
+                "AUTOSCALER_TOPICS": ",".join(subscribed(group.topics)),
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
@@ -170,7 +171,7 @@ def greet(settings: Settings) -> None:
     Raises:
         SettingsError: At a first start: topics that do not exist, or may not be described.
     """
-    topics = sorted({t for g in settings.groups for t in g.topics})
+    topics = sorted({t for g in settings.groups for t in names(g.topics)})
     try:
         probe(resolve_secrets(settings.cluster.connection), topics)
     except TransientError as e:

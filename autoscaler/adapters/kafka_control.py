@@ -27,6 +27,7 @@ from autoscaler.adapters.kafka_topics import (
     admin_client,
     answering,
     check_control_topics,
+    chosen,
     client_log,
     describe,
     ensure_control_topics,
@@ -41,6 +42,7 @@ from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, TakeOver, Tp
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
+from autoscaler.topics import means, names
 
 _CALL_S = 5.0
 _LOOK_S = 2.0
@@ -59,7 +61,7 @@ class KafkaControl:
     Args:
         connection: librdkafka's connection settings, secrets resolved.
         group: The group's id, which is also its workers' ``group.id``.
-        topics: What the group consumes.
+        topics: What the group consumes: names, patterns, what is left out of these.
         reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
         lease_s: Lease of workers that no heartbeat has told one of, in seconds.
         replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
@@ -171,8 +173,8 @@ class KafkaControl:
         found = ensure_control_topics(self._admin, lease_s=self._lease_s, replication_factor=self._replication_factor)
         self._durability.look(self._admin, found)
         self._check_at = time.monotonic() + _CHECK_S
-        facts = describe(self._admin, self._topics)
-        if missing := [t for t in self._topics if t not in facts]:
+        facts = describe(self._admin, chosen(self._admin, self._topics))
+        if missing := [t for t in names(self._topics) if t not in facts]:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
         self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
         self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
@@ -382,10 +384,12 @@ class KafkaControl:
         return {f.topic_id: t for t, f in self._facts(log).items()}
 
     def _facts(self, log: LogReader) -> dict[str, TopicFacts]:
-        return {t: log.facts[t] for t in self._topics if t in log.facts}
+        return {t: facts for t, facts in log.facts.items() if means(self._topics, t)}
 
     def _intended(self, intent: PlanIntent, log: LogReader) -> Intended:
         facts = self._facts(log)
+        if any(p.topic not in facts for p in intent.target):
+            log.list_soon()  # the measurement has seen it earlier
         slots = {
             Tp(facts[p.topic].topic_id, p.partition): s
             for p, s in intent.target.items()

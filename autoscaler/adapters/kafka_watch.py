@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoscaler.adapters.control_view import Latencies, view
 from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold, tick_every_s
-from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, describe
+from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, chosen, describe
 from autoscaler.adapters.remarks import Remarks
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import partition_for
@@ -18,6 +18,7 @@ from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock
+from autoscaler.topics import means
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -36,7 +37,7 @@ class KafkaWatch:
     Args:
         connection: librdkafka's connection settings, secrets resolved.
         group: The group's id.
-        topics: What the group consumes.
+        topics: What the group consumes: names, patterns, what is left out of these.
         lease_s: Lease of workers that no heartbeat has told one of, in seconds.
         slot_of: Slot that a worker of a name fills.
         clock: Time.
@@ -83,7 +84,7 @@ class KafkaWatch:
         self._remarks.say(self._state)
         if self._state.plan is None and not alive:
             return None
-        names = {f.topic_id: t for t, f in log.facts.items() if t in self._topics}
+        names = {f.topic_id: t for t, f in log.facts.items() if means(self._topics, t)}
         return view(self._state, self._slot_of, self._latencies, self._state.moved(), names)
 
     def close(self) -> None:
@@ -109,7 +110,8 @@ class KafkaWatch:
     def _open(self) -> LogReader | None:
         admin = self._admin = self._admin or admin_client(self._connection)
         answering(admin, self._connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
-        found = describe(admin, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *self._topics), timeout_s=_CALL_S)
+        topics = chosen(admin, self._topics, timeout_s=_CALL_S)
+        found = describe(admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics}, timeout_s=_CALL_S)
         if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
             return None
         control = found[CONTROL_TOPIC]

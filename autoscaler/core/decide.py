@@ -107,6 +107,8 @@ def _need_partitions(cycle: Cycle) -> Step | None:
     if parked := cycle.present.parked:
         kept = frozenset(sorted(cycle.present.slots)[: cycle.floor])
         return Step(reason=Reason.STUCK_PARTITION, detail="nothing else is left to consume", requested=kept, hot=_first(parked))
+    if not cycle.load.absent and cycle.load.unmatched:
+        return Step(reason=Reason.NOT_READY, detail=_unmatched(cycle))
     why = cycle.observation.snapshot.error or "the measurement lists none yet"
     return Step(reason=Reason.NOT_READY, detail=f"topics {names(cycle.policy.topics)} have no known partitions: {why}")
 
@@ -263,6 +265,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
+        _unmatched(cycle) if load.partitions else "",
         risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
         native.doubt(cycle),
     )
@@ -381,6 +384,12 @@ def _absent(cycle: Cycle) -> str:
     """Say which topics the figures leave out, so that nobody takes them for idle."""
     absent = cycle.load.absent if cycle.load.partitions else ()
     return f"topics {names(absent)} are not measured: {cycle.load.error or 'nothing is known of them yet'}" if absent else ""
+
+
+def _unmatched(cycle: Cycle) -> str:
+    """Say which patterns mean nothing yet: a misspelt one looks the same."""
+    found = cycle.load.unmatched
+    return f"no topic that this user may describe matches {names(found)} yet" if found else ""
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
