@@ -34,7 +34,6 @@ from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
-from autoscaler.references import resolve_secrets
 from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
@@ -59,7 +58,7 @@ class Job:
         self.stop = threading.Event()
         self.exit_code = 0
         root = settings.root
-        connection = resolve_secrets(settings.cluster.connection)
+        connection = settings.cluster.connection  # references are read by each new client: a changed password holds at once
         names = tuple(g.group for g in settings.groups)
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
@@ -173,7 +172,7 @@ def greet(settings: Settings) -> None:
     """
     topics = sorted({t for g in settings.groups for t in names(g.topics)})
     try:
-        probe(resolve_secrets(settings.cluster.connection), topics)
+        probe(settings.cluster.connection, topics)
     except TransientError as e:
         log.warning("%s; going on, nothing is decided until it answers", e)
     except SettingsError as e:

@@ -184,6 +184,11 @@ class LogReader:
                 why = f": {self.refused[topic]}" if topic in self.refused else ""
                 raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{why}")
 
+    @property
+    def silent_s(self) -> float:
+        """Return for how many seconds nothing has proved that writing and reading work."""
+        return time.monotonic() - (self.opened if self.own_tick_seen is None else self.own_tick_seen)
+
     def drain(self) -> list[Entry | Gap]:
         """Take everything that has been read."""
         out = []

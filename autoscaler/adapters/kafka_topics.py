@@ -20,6 +20,7 @@ from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
+from autoscaler.references import resolve_secrets
 from autoscaler.topics import names, patterns, wanted
 
 _T = TypeVar("_T")
@@ -119,13 +120,15 @@ def admin_client(connection: Connection) -> AdminClient:
 def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any:
     """Make a client of this kind; what the connection says is overridden by what the protocol needs.
 
+    References are read now: a password that has been changed since the job began is taken by every new client.
+
     Raises:
-        SettingsError: A connection setting is unknown to the client or impossible.
+        SettingsError: A connection setting is unknown to the client or impossible, or what it refers to is not there.
     """
     try:
         # Or a broker that creates topics by itself would make those of the control log as they must not be.
         own = {**NO_AUTO_CREATION, **more}
-        return kind({"reconnect.backoff.max.ms": 1000, **connection, **own}, logger=client_log)
+        return kind({"reconnect.backoff.max.ms": 1000, **resolve_secrets(connection), **own}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
 

@@ -34,7 +34,8 @@ def listed(snapshot: LoadSnapshot) -> set[str]:
 
 
 def delete(broker: Broker, topic: str) -> None:
-    AdminClient({**broker.connection(), "log_level": 0}).delete_topics([topic])[topic].result(30)
+    admin = AdminClient({**broker.connection(), "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def until(holds: Callable[[], bool]) -> None:
