@@ -122,13 +122,11 @@ def _status(args: argparse.Namespace) -> int:
 
 def _release(args: argparse.Namespace) -> int:
     from autoscaler.adapters.control_release import release  # noqa: PLC0415  no other command needs a client
-    from autoscaler.references import resolve_secrets  # noqa: PLC0415
 
     settings = _load(args.config)
     if args.group not in (names := [g.group for g in settings.groups]):
         raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(names)}",))
-    connection = resolve_secrets(settings.cluster.connection)
-    for released in release(connection, args.group, topic=args.topic, partition=args.partition):
+    for released in release(settings.cluster.connection, args.group, topic=args.topic, partition=args.partition):
         sys.stdout.write(f"{released}: released; the job hands it out in its next cycle\n")
     return 0
 

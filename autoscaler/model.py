@@ -117,6 +117,7 @@ class LoadSnapshot:
         loads: One entry per partition of the group's topics, ordered by partition; a failed read is an entry with
             ``known=False`` and its last value, never a missing entry.
         known: Every partition is known, and at least one exists.
+        lost: Topics of the group that could not be read as a whole.
     """
 
     group: str
@@ -124,6 +125,7 @@ class LoadSnapshot:
     loads: tuple[PartitionLoad, ...]
     known: bool
     error: str | None = None
+    lost: frozenset[str] = frozenset()
 
 
 class WorkerPhase(StrEnum):

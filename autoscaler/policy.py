@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
+from autoscaler import topics as entries
 from autoscaler.schedule import is_open, problem_of
 
 Algorithm = Literal[
@@ -57,9 +58,16 @@ def _step(value: object) -> object:
     return text
 
 
+def _entry(value: str) -> str:
+    if problem := entries.problem_of(value):
+        raise ValueError(problem)
+    return value
+
+
 Number = Annotated[float, BeforeValidator(_no_flag)]
 Count = Annotated[int, BeforeValidator(_no_flag)]
 StepSize = Annotated[str, BeforeValidator(_step)]
+TopicEntry = Annotated[str, AfterValidator(_entry)]
 
 
 def step_of(size: str, consumers: int) -> int:
@@ -108,7 +116,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     group: Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]  # it also names a directory
-    topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+    topics: Annotated[tuple[TopicEntry, ...], Field(min_length=1)]
     mode: Literal["advise", "act"] = "advise"
     assignment: Literal["managed", "native"] = "managed"
     reset_policy: Literal["earliest", "latest"] = "earliest"
@@ -226,8 +234,8 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
             f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
         ]
     topics = group.get("topics")
-    if isinstance(topics, list | tuple) and all(isinstance(t, str) for t in topics) and len(set(topics)) != len(topics):
-        found.append("topics names a topic twice")
+    if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):
+        found += entries.contradictions(topics)
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 Standard library only: the worker resolves them too, in its own process, so that no secret travels in between.
 """
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,3 +37,27 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
     if problems:
         raise SettingsError(tuple(problems))
     return out
+
+
+def stamp(connection: Mapping[str, str | int | float | bool]) -> str:
+    """Return what changes when anything that the connection refers to does, the files of certificates and keys too.
+
+    Nothing can be read back from it. What cannot be read now counts as nothing: whoever connects then is told.
+    """
+    digest = hashlib.sha256()
+    for key, value in sorted(connection.items()):
+        try:
+            (content,) = resolve_secrets({key: value}).values()
+        except SettingsError:
+            content = ""
+        digest.update(repr((key, content)).encode())
+        if key.endswith(".location"):
+            digest.update(_bytes_of(str(content)))
+    return digest.hexdigest()
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:
+        return b""

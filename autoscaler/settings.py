@@ -271,7 +271,8 @@ def read(path: str | Path) -> dict[str, object]:
         data = yaml.load(text, _OnceLoader)  # noqa: S506  a safe loader
     except yaml.YAMLError as e:
         said = " ".join(str(e).replace('in "<unicode string>", ', "").split())
-        raise SettingsError((f"is not YAML: {said}",)) from e
+        hint = "; what begins with ! stands in quotes" if " tag " in said else ""
+        raise SettingsError((f"is not YAML: {said}{hint}",)) from e
     if not isinstance(data, dict):
         raise SettingsError(("holds no settings; conf/autoscaler.yaml lists all of them",))
     return data

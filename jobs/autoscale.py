@@ -35,12 +35,12 @@ from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import PlanPublisher, WorkerPool
-from autoscaler.references import resolve_secrets
 from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
 from autoscaler.streaming.progress import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
+from autoscaler.topics import names, subscribed
 
 EXIT_FENCED = 77
 EXIT_SETTINGS = 78
@@ -59,12 +59,12 @@ class Job:
         self.stop = threading.Event()
         self.exit_code = 0
         root = settings.root
-        connection = resolve_secrets(settings.cluster.connection)
+        connection = settings.cluster.connection  # references are read by each new client: a changed password holds at once
         names = tuple(g.group for g in settings.groups)
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
-        self.retention = KafkaRetention(connection, sorted({t for g in settings.groups for t in g.topics}))
+        self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
         self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
@@ -106,7 +106,7 @@ class Job:
             environment={
                 "AUTOSCALER_CONNECTION": json.dumps(self.settings.cluster.connection),
                 "AUTOSCALER_GROUP": group.group,
-                "AUTOSCALER_TOPICS": ",".join(group.topics),
+                "AUTOSCALER_TOPICS": ",".join(subscribed(group.topics)),
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
@@ -176,9 +176,9 @@ def greet(settings: Settings) -> None:
     Raises:
         SettingsError: At a first start: topics that do not exist, or may not be described.
     """
-    topics = sorted({t for g in settings.groups for t in g.topics})
+    topics = sorted({t for g in settings.groups for t in names(g.topics)})
     try:
-        probe(resolve_secrets(settings.cluster.connection), topics)
+        probe(settings.cluster.connection, topics)
     except TransientError as e:
         log.warning("%s; going on, nothing is decided until it answers", e)
     except SettingsError as e:

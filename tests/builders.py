@@ -71,13 +71,16 @@ def load(partition: TopicPartition, bytes_per_s: float | None, **changes: object
 
 
 def snapshot(
-    loads: Mapping[TopicPartition, float | None] | Iterable[PartitionLoad], at: float = T0, error: str | None = None
+    loads: Mapping[TopicPartition, float | None] | Iterable[PartitionLoad],
+    at: float = T0,
+    error: str | None = None,
+    lost: frozenset[str] = frozenset(),
 ) -> LoadSnapshot:
     """Return a snapshot of rates, or of ready-made loads."""
     items = [load(p, r) for p, r in loads.items()] if isinstance(loads, Mapping) else list(loads)
     ordered = tuple(sorted(items, key=lambda x: x.partition))
     return LoadSnapshot(
-        group="g", sample_ts=at, loads=ordered, known=bool(ordered) and all(x.known for x in ordered), error=error
+        group="g", sample_ts=at, loads=ordered, known=bool(ordered) and all(x.known for x in ordered), error=error, lost=lost
     )
 
 

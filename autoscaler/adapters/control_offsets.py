@@ -32,7 +32,7 @@ class ControlOffsets:
     """Offsets of one group.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id.
         reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
         park_after: Owners in a row that may be lost at one committed offset before a partition is parked; ``None``: any number.

@@ -26,7 +26,7 @@ def release(
     """Let parked partitions of a group be handed out again, and return which.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id.
         topic: Of this topic only; ``None``: of all.
         partition: This one only; ``None``: all.

@@ -22,7 +22,7 @@ class ControlTransactions:
     """A producer with a transactional id.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
 
     Attributes:
         unsure: Nobody knows what became of the last transaction: take the id again and read the log before anything is decided.

@@ -27,6 +27,7 @@ from autoscaler.adapters.kafka_topics import (
     admin_client,
     answering,
     check_control_topics,
+    chosen,
     client_log,
     describe,
     ensure_control_topics,
@@ -41,6 +42,8 @@ from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, TakeOver, Tp
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock, PlanIntent
+from autoscaler.references import stamp
+from autoscaler.topics import means, names
 
 _CALL_S = 5.0
 _LOOK_S = 2.0
@@ -57,9 +60,9 @@ class KafkaControl:
     """One group's control log; starting one fences its predecessor.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id, which is also its workers' ``group.id``.
-        topics: What the group consumes.
+        topics: What the group consumes: names, patterns, what is left out of these.
         reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
         lease_s: Lease of workers that no heartbeat has told one of, in seconds.
         replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
@@ -89,6 +92,7 @@ class KafkaControl:
         self._lease_s, self._replication_factor, self._slot_of, self._clock = lease_s, replication_factor, slot_of, clock
         self._tick_s = tick_every_s(lease_s)
         self._durability, self._check_at = Durability(group, replication_factor), 0.0
+        self._stamp = stamp(connection)
         self._admin = admin_client(connection)
         self._log: LogReader | None = None
         self._transactions = ControlTransactions(self._connection)
@@ -166,13 +170,14 @@ class KafkaControl:
     def _open(self) -> LogReader:
         """Start as rule 1 says: fence the predecessor, then read both logs to the end."""
         self.close()
+        self._stamp = stamp(self._connection)
         self._admin = admin_client(self._connection)  # an old one finds no leaders of a topic that was made anew
         answering(self._admin, self._connection, timeout_s=_CALL_S)
         found = ensure_control_topics(self._admin, lease_s=self._lease_s, replication_factor=self._replication_factor)
         self._durability.look(self._admin, found)
         self._check_at = time.monotonic() + _CHECK_S
-        facts = describe(self._admin, self._topics)
-        if missing := [t for t in self._topics if t not in facts]:
+        facts = describe(self._admin, chosen(self._admin, self._topics))
+        if missing := [t for t in names(self._topics) if t not in facts]:
             raise SettingsError(tuple(f"groups.{self._group}.topics: topic {t!r} does not exist: create it" for t in missing))
         self._control, self._beats = found[CONTROL_TOPIC].topic_id, found[HEARTBEAT_TOPIC].topic_id
         self._partition = partition_for(self._group, found[CONTROL_TOPIC].partitions)
@@ -249,6 +254,8 @@ class KafkaControl:
     def _catch_up(self) -> LogReader:
         """Return the log, read past the own last commit, with everything that came folded in."""
         self._end_if_superseded()
+        if self._log is not None and self._refers_to_others(self._log):
+            self.close()
         log = self._log or self._open()
         self._check_topics(log)
         if self._transactions.unsure:
@@ -295,9 +302,15 @@ class KafkaControl:
             msg = "the topics of the control log were made anew; started over"
             raise TransientError(msg)
 
+    def _refers_to_others(self, log: LogReader) -> bool:
+        """Say whether the log is silent and its clients know a password or a certificate that has been replaced since."""
+        if log.silent_s <= self._tick_s + _STALE_S or stamp(self._connection) == self._stamp:
+            return False
+        client_log.warning("group %s: what cluster.connection refers to has changed: connecting anew", self._group)
+        return True
+
     def _check_fresh(self, log: LogReader) -> None:
-        seen = log.own_tick_seen
-        silent_s = time.monotonic() - log.opened if seen is None else time.monotonic() - seen
+        silent_s = log.silent_s
         if log.refused:
             if time.monotonic() - log.refused_at > _REOPEN_S:
                 self.close()  # a client does not notice by itself that it may read again: ask with the next call
@@ -382,10 +395,12 @@ class KafkaControl:
         return {f.topic_id: t for t, f in self._facts(log).items()}
 
     def _facts(self, log: LogReader) -> dict[str, TopicFacts]:
-        return {t: log.facts[t] for t in self._topics if t in log.facts}
+        return {t: facts for t, facts in log.facts.items() if means(self._topics, t)}
 
     def _intended(self, intent: PlanIntent, log: LogReader) -> Intended:
         facts = self._facts(log)
+        if any(p.topic not in facts for p in intent.target):
+            log.list_soon()  # the measurement has seen it earlier
         slots = {
             Tp(facts[p.topic].topic_id, p.partition): s
             for p, s in intent.target.items()

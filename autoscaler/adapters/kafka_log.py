@@ -8,7 +8,7 @@ each has been read, writes a tick every ``tick_s``, and keeps the ids and sizes 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from autoscaler.adapters.kafka_topics import (
     LATEST,
     Connection,
     TopicFacts,
+    chosen,
     client,
     client_log,
     facts_of,
@@ -45,10 +46,12 @@ from autoscaler.handover.codec import Decoded, decode, encode
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Tick
 from autoscaler.ports import Clock
+from autoscaler.topics import names, patterns
 
 _POLL_S = 0.05
 _CALL_S = 5.0
 _LOG_START_EVERY_S = 15.0
+_LIST_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class LogReader:
         group: str,
         partition: int,
         control_id: str,
-        topics: Sequence[str],
+        topics: tuple[str, ...],
         tick_s: float,
         clock: Clock,
     ) -> None:
@@ -113,7 +116,9 @@ class LogReader:
         self.refused: dict[str, str] = {}
         self.refused_at = 0.0
         self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
-        self._partition, self._topics = partition, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics)
+        self._partition, self._topics = partition, topics
+        self._listed: frozenset[str] = frozenset()  # what a pattern has meant, until the brokers know no such name
+        self._list_at = 0.0
         self._queue: deque[Entry | Gap] = deque()
         self._reached = {CONTROL_TOPIC: 0, HEARTBEAT_TOPIC: 0}
         self._progress = threading.Condition()
@@ -179,6 +184,11 @@ class LogReader:
                 why = f": {self.refused[topic]}" if topic in self.refused else ""
                 raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{why}")
 
+    @property
+    def silent_s(self) -> float:
+        """Return for how many seconds nothing has proved that writing and reading work."""
+        return time.monotonic() - (self.opened if self.own_tick_seen is None else self.own_tick_seen)
+
     def drain(self) -> list[Entry | Gap]:
         """Take everything that has been read."""
         out = []
@@ -216,7 +226,9 @@ class LogReader:
                 described = {}
             if now >= describe_at and not described and self._heard(now):
                 describe_at = now + max(1.0, self._tick_s)
-                described = dict(self._admin.describe_topics(TopicCollection(list(self._topics)), request_timeout=5.0))
+                self._guarded(self._list)
+                asked = [CONTROL_TOPIC, HEARTBEAT_TOPIC, *sorted(self._listed.union(names(self._topics), self.facts))]
+                described = dict(self._admin.describe_topics(TopicCollection(list(dict.fromkeys(asked))), request_timeout=5.0))
             if now >= start_at and self._heard(now):
                 start_at = now + _LOG_START_EVERY_S
                 self._guarded(self._note_log_start)
@@ -347,6 +359,16 @@ class LogReader:
             self.failure = str(e)
             raise
         self.facts, self.failure = found, None
+
+    def list_soon(self) -> None:
+        """Look for topics that a pattern means with the next look at topics."""
+        self._list_at = 0.0
+
+    def _list(self) -> None:
+        """Look now and then for topics that a pattern means. A list leaves out what this user may not describe."""
+        if patterns(self._topics) and time.monotonic() >= self._list_at:
+            self._list_at = time.monotonic() + _LIST_EVERY_S
+            self._listed = chosen(self._admin, self._topics)
 
     def _note_log_start(self) -> None:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)

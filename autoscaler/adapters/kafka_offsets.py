@@ -20,7 +20,7 @@ class GroupOffsets:
     """A consumer of the group that never joins: the admin client's call crashes when the coordinator is loading.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id.
     """
 

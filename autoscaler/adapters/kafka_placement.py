@@ -21,7 +21,7 @@ class KafkaPlacements:
     """Publishes the placement of one group.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id.
         replication_factor: Of the control log's topics where they are not there yet; ``None``: 3, or the brokers if fewer.
         valid_s: For how long members follow a placement that is not written again.

@@ -19,7 +19,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from autoscaler.adapters.kafka_topics import Connection, client_log
 from autoscaler.adapters.messages import ConsumerGroupDescribeRequest
-from autoscaler.errors import TransientError
+from autoscaler.errors import AutoscalerError
 from autoscaler.kafka_python import ClientError, connect, named, translate
 from autoscaler.model import GroupMembers, Member, TopicPartition
 from autoscaler.native.placement import introduced
@@ -79,7 +79,7 @@ class KafkaGroupReader:
             try:
                 admin = admin or connect(self._connection, time.monotonic() + _CALL_S)
                 self._take(_Asking(admin).describe(self._groups))
-            except (TransientError, ClientError, OSError, TimeoutError) as e:
+            except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
                 client_log.info("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
                 _close(admin)
                 admin = None  # it may know coordinators that are gone

@@ -19,8 +19,10 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.kafka_python import ClientError, connect, named, translate
 from autoscaler.model import Retention
 from autoscaler.references import resolve_secrets
+from autoscaler.topics import patterns, wanted
 
 _EVERY_S = 300.0  # people lengthen a retention while records are at risk, and should see that it has helped
+_LIST_EVERY_S = 60.0  # where a pattern may come to mean other topics
 _AGAIN_S = 10.0
 _CALL_S = 5.0
 _TOPIC = 2
@@ -32,15 +34,15 @@ class KafkaRetention:
 
     Args:
         connection: librdkafka's connection settings.
-        topics: Of all groups.
+        topics_of: What each group consumes: names, patterns, what is left out of these.
 
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.
     """
 
-    def __init__(self, connection: Connection, topics: Sequence[str]) -> None:
+    def __init__(self, connection: Connection, topics_of: Sequence[tuple[str, ...]]) -> None:
         translate(resolve_secrets(dict(connection)))
-        self._connection, self._topics = dict(connection), tuple(topics)
+        self._connection, self._topics_of = dict(connection), tuple(topics_of)
         self._latest: Mapping[str, Retention] = {}
         self._refused: Mapping[str, str] = {}
         self._stop = threading.Event()
@@ -58,17 +60,21 @@ class KafkaRetention:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            pause = _EVERY_S
+            pause = _LIST_EVERY_S if any(patterns(x) for x in self._topics_of) else _EVERY_S
             try:
                 admin = connect(self._connection, time.monotonic() + _CALL_S)
                 try:
-                    self.take(_ask(admin, self._topics))
+                    self.take(_ask(admin, self._wanted(admin)))
                 finally:
                     threading.Thread(target=admin.close, daemon=True).start()  # it waits for a broker that may be away
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
                 client_log.info("how long topics keep their records could not be read: %s", named(e))
                 pause = _AGAIN_S
             self._stop.wait(pause)
+
+    def _wanted(self, admin: KafkaAdminClient) -> list[str]:
+        listed = admin.list_topics() if any(patterns(x) for x in self._topics_of) else ()
+        return sorted(frozenset[str]().union(*(wanted(x, listed) for x in self._topics_of)))
 
     def take(self, answers: Mapping[str, Retention | str]) -> None:
         """Take one read: of each topic what it says, or the name of the error; a topic's error is said once until it changes."""

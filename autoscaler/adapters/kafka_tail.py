@@ -27,7 +27,7 @@ class KafkaTails:
     """Looks at the ends of partitions; ``empty`` answers from the latest look.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         read_committed: What is aborted, or not yet committed, counts as nothing.
     """
 

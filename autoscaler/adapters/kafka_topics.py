@@ -7,7 +7,7 @@ Used by the other Kafka adapters beside it; knows no plan and no record. Client 
 import concurrent.futures
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, RECOMMIT_S, kafka_id
 from autoscaler.kept import kept
+from autoscaler.references import resolve_secrets
+from autoscaler.topics import names, patterns, wanted
 
 _T = TypeVar("_T")
 Connection = Mapping[str, str | int | float | bool]
@@ -118,33 +120,35 @@ def admin_client(connection: Connection) -> AdminClient:
 def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any:
     """Make a client of this kind; what the connection says is overridden by what the protocol needs.
 
+    References are read now: a password that has been changed since the job began is taken by every new client.
+
     Raises:
-        SettingsError: A connection setting is unknown to the client or impossible.
+        SettingsError: A connection setting is unknown to the client or impossible, or what it refers to is not there.
     """
     try:
         # Or a broker that creates topics by itself would make those of the control log as they must not be.
         own = {**NO_AUTO_CREATION, **more}
-        return kind({"reconnect.backoff.max.ms": 1000, **connection, **own}, logger=client_log)
+        return kind({"reconnect.backoff.max.ms": 1000, **resolve_secrets(connection), **own}, logger=client_log)
     except KafkaException as e:
         raise SettingsError((f"cluster.connection: {e.args[0].str()}",)) from e
 
 
 def probe(connection: Connection, topics: Sequence[str], *, timeout_s: float = 10.0) -> dict[str, TopicFacts]:
-    """Check that the cluster answers and that the topics exist, before anything is started.
+    """Check that the cluster answers and that the topics that are named exist, before anything is started.
 
     Raises:
-        SettingsError: Every topic that does not exist or may not be described, and wrong credentials.
+        SettingsError: Every one that does not exist or may not be described, and wrong credentials.
         TransientError: No broker answers; the message names the address.
     """
     admin = admin_client(connection)
     where = connection.get("bootstrap.servers")
     try:
         answering(admin, connection, timeout_s=timeout_s)
-        found = describe(admin, topics, timeout_s=timeout_s)
+        found = describe(admin, names(topics), timeout_s=timeout_s)
     finally:
         admin.poll(0)
     missing = tuple(
-        f"topic {t!r} does not exist at {where}: create it, or correct groups.*.topics" for t in topics if t not in found
+        f"topic {t!r} does not exist at {where}: create it, or correct groups.*.topics" for t in names(topics) if t not in found
     )
     if missing:
         raise SettingsError(missing)
@@ -163,8 +167,22 @@ def answering(admin: AdminClient, connection: Connection, *, timeout_s: float) -
         admin.list_topics(timeout=timeout_s)
 
 
-def describe(admin: AdminClient, topics: Sequence[str], *, timeout_s: float = 5.0) -> dict[str, TopicFacts]:
+def chosen(admin: AdminClient, topics: tuple[str, ...], *, timeout_s: float = 5.0) -> frozenset[str]:
+    """Return what is named among a group's topics, there or not, and what its patterns mean of what this user may describe.
+
+    Raises:
+        TransientError: No broker answers.
+    """
+    if not patterns(topics):
+        return frozenset(topics)
+    with translated("list the topics"):
+        return wanted(topics, admin.list_topics(timeout=timeout_s).topics)
+
+
+def describe(admin: AdminClient, topics: Collection[str], *, timeout_s: float = 5.0) -> dict[str, TopicFacts]:
     """Return id and partition count of those of the topics that exist."""
+    if not topics:
+        return {}
     out = {}
     for name, future in admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s).items():
         facts = facts_of(name, future, timeout_s=timeout_s)

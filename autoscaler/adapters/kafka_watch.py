@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoscaler.adapters.control_view import Latencies, view
 from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold, tick_every_s
-from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, describe
+from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, chosen, describe
 from autoscaler.adapters.remarks import Remarks
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import partition_for
@@ -18,6 +18,8 @@ from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
 from autoscaler.ports import Clock
+from autoscaler.references import stamp
+from autoscaler.topics import means
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -34,9 +36,9 @@ class KafkaWatch:
     """One group's control log, looked at; connects with the first ``observe``.
 
     Args:
-        connection: librdkafka's connection settings, secrets resolved.
+        connection: librdkafka's connection settings; references are read by each new client.
         group: The group's id.
-        topics: What the group consumes.
+        topics: What the group consumes: names, patterns, what is left out of these.
         lease_s: Lease of workers that no heartbeat has told one of, in seconds.
         slot_of: Slot that a worker of a name fills.
         clock: Time.
@@ -60,7 +62,7 @@ class KafkaWatch:
         self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._goal: dict[str, int] = {}  # what must have been read before anything is said
         self._admin: AdminClient | None = None
-        self._failure = ""
+        self._failure = self._stamp = ""
         self._again_at = 0.0
 
     def observe(self) -> GroupState | None:
@@ -83,7 +85,7 @@ class KafkaWatch:
         self._remarks.say(self._state)
         if self._state.plan is None and not alive:
             return None
-        names = {f.topic_id: t for t, f in log.facts.items() if t in self._topics}
+        names = {f.topic_id: t for t, f in log.facts.items() if means(self._topics, t)}
         return view(self._state, self._slot_of, self._latencies, self._state.moved(), names)
 
     def close(self) -> None:
@@ -107,9 +109,12 @@ class KafkaWatch:
         return self._log
 
     def _open(self) -> LogReader | None:
-        admin = self._admin = self._admin or admin_client(self._connection)
+        if self._admin is None or self._stamp != stamp(self._connection):  # an old one knows the old password
+            self._stamp, self._admin = stamp(self._connection), admin_client(self._connection)
+        admin = self._admin
         answering(admin, self._connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
-        found = describe(admin, (CONTROL_TOPIC, HEARTBEAT_TOPIC, *self._topics), timeout_s=_CALL_S)
+        topics = chosen(admin, self._topics, timeout_s=_CALL_S)
+        found = describe(admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics}, timeout_s=_CALL_S)
         if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
             return None
         control = found[CONTROL_TOPIC]
@@ -144,8 +149,8 @@ class KafkaWatch:
             if time.monotonic() - log.refused_at > _REOPEN_S:
                 self.close()  # a client does not notice by itself that it may read again: ask with the next call
             raise TransientError("; ".join(log.refused.values()))
-        silent_s = time.monotonic() - (log.own_tick_seen or log.opened)
+        silent_s = log.silent_s
         if silent_s > self._tick_s + _STALE_S:
-            if silent_s > _REOPEN_S:
+            if silent_s > _REOPEN_S or stamp(self._connection) != self._stamp:
                 self.close()
             raise TransientError(f"the control log could not be read for {silent_s:.0f} s: is the broker away?")

@@ -113,6 +113,8 @@ def _need_partitions(cycle: Cycle) -> Step | None:
     if parked := cycle.present.parked:
         kept = frozenset(sorted(cycle.present.slots)[: cycle.floor])
         return Step(reason=Reason.STUCK_PARTITION, detail="nothing else is left to consume", requested=kept, hot=_first(parked))
+    if not cycle.load.absent and cycle.load.unmatched:
+        return Step(reason=Reason.NOT_READY, detail=_unmatched(cycle))
     why = cycle.observation.snapshot.error or "the measurement lists none yet"
     return Step(reason=Reason.NOT_READY, detail=f"topics {names(cycle.policy.topics)} have no known partitions: {why}")
 
@@ -294,6 +296,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         _standing(cycle),
         said(present.astray, astray, policy.reset_policy),
         _absent(cycle),
+        _unmatched(cycle) if load.partitions else "",
         risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
         native.doubt(cycle),
         _capacity(cycle),
@@ -432,6 +435,12 @@ def _capacity(cycle: Cycle) -> str:
     if capacity.bounded:
         return f"{taken}, the bound: measured {rate_text(capacity.measured_bytes_per_s)} ({ago}); see capacity_prior_bytes_per_s"
     return f"{taken}, measured ({ago})"
+
+
+def _unmatched(cycle: Cycle) -> str:
+    """Say which patterns mean nothing yet: a misspelt one looks the same."""
+    found = cycle.load.unmatched
+    return f"no topic that this user may describe matches {names(found)} yet" if found else ""
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:

@@ -1,10 +1,11 @@
 """*load*: from a snapshot to rates that can be packed, with what is not known kept apart. Unknown is not zero."""
 
 import math
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
+from autoscaler.topics import names, unmatched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class GroupLoad:
         lag_s: Of the partition that is furthest behind; ``None`` if no lag is known.
         furthest_behind: That partition.
         absent: Topics of the group of which not one partition is listed: their load is unknown, not zero.
+        unmatched: Patterns of the group that mean no listed topic: nothing is missing, and nothing is consumed by them yet.
         error: What the measurement says went wrong, if anything.
         behind_since_unknown: Partitions with records to go, of which nobody knows how old they are.
         stalled: Partitions that somebody holds and that do not advance: no rate counts, and their lag in ``lag_records`` only.
@@ -46,6 +48,7 @@ class GroupLoad:
     furthest_behind: TopicPartition | None
     behind_since_unknown: tuple[TopicPartition, ...]
     absent: tuple[str, ...]
+    unmatched: tuple[str, ...]
     error: str | None
     stalled: tuple[TopicPartition, ...] = ()
     halted: bool = False
@@ -53,7 +56,7 @@ class GroupLoad:
 
 def read_load(
     snapshot: LoadSnapshot,
-    topics: Collection[str],
+    topics: Sequence[str],
     stale_after_s: float,
     parked: Container[TopicPartition] = (),
     stalled: Collection[TopicPartition] = (),
@@ -62,7 +65,7 @@ def read_load(
 
     Args:
         snapshot: What was measured.
-        topics: What the group consumes.
+        topics: What the group consumes, as it is configured.
         stale_after_s: Age from which a sample is too old to move partitions by.
         parked: Partitions that nobody consumes: they are left out of everything but ``lag_records``.
         stalled: Partitions that somebody holds and that do not advance.
@@ -81,7 +84,8 @@ def read_load(
     unknown = tuple(p for p in partitions if not by_partition[p].known or p not in measured)
     listed = {x.partition.topic for x in snapshot.loads}
     return GroupLoad(
-        absent=tuple(sorted(t for t in topics if t not in listed)),
+        absent=tuple(sorted((snapshot.lost | frozenset(names(topics))) - listed)),
+        unmatched=unmatched(topics, listed | snapshot.lost),
         error=snapshot.error,
         rates={p: measured.get(p, mean) for p in partitions} if measured else {},
         measured=measured,

@@ -72,8 +72,8 @@ class Client:
         self.broken = any(isinstance(answer, BaseException) for answer in out)
         return out
 
-    def described(self, topics: Sequence[str]) -> tuple[dict[int, str], list[dict[str, Any]]]:
-        """Return brokers and topics by kafka-python's public calls."""
+    def described(self, topics: Sequence[str] | None) -> tuple[dict[int, str], list[dict[str, Any]]]:
+        """Return brokers and topics, ``None``: all of them, by kafka-python's public calls."""
         return codec.described(self._admin, topics)
 
     def plainly(self, node: int, wanted: Mapping[str, codec.Ints], groups: Mapping[str, Mapping[str, codec.Ints]]) -> codec.Plain:

@@ -34,9 +34,9 @@ _SIZE = np.dtype([("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("futur
 _COMMITTED = np.dtype([("partition", "i4"), ("offset", "i8"), ("error", "i2")])
 
 
-def metadata(topics: Sequence[str]) -> MetadataRequest:
-    """Ask for brokers and these topics, without creating any."""
-    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+def metadata(topics: Sequence[str] | None) -> MetadataRequest:
+    """Ask for brokers and these topics, or all that this user may describe, without creating any."""
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
 
@@ -273,10 +273,10 @@ def _committed(cursor: _Cursor, count: int) -> Array:
     return out
 
 
-def described(admin: KafkaAdminClient, topics: Sequence[str]) -> tuple[dict[int, str], list[dict[str, Any]]]:
-    """Return ``host:port`` by broker id, and these topics' metadata, by public calls."""
+def described(admin: KafkaAdminClient, topics: Sequence[str] | None) -> tuple[dict[int, str], list[dict[str, Any]]]:
+    """Return ``host:port`` by broker id, and the metadata of these topics or of all, by public calls."""
     brokers = {b["broker_id"]: f"{b['host']}:{b['port']}" for b in admin.describe_cluster()["brokers"]}
-    return brokers, list(admin.describe_topics(list(topics)))
+    return brokers, list(admin.describe_topics(None if topics is None else list(topics)))
 
 
 @dataclass(frozen=True, slots=True)

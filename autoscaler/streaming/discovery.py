@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,10 +20,14 @@ from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.kafka_python import Setting, named
 from autoscaler.streaming import codec
 from autoscaler.streaming.client import Client, Clients
+from autoscaler.topics import means, names, patterns
 
 Ints = npt.NDArray[np.int32]
 
 NO_LEADER = -1
+_UNKNOWN_TOPIC = 3
+
+Described = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Picture:
 
     Attributes:
         brokers: ``host:port`` by broker id.
-        missing: Why a wanted topic has no partitions here.
+        missing: Why a wanted topic has no partitions here; one that a pattern meant and that is gone is not wanted any more.
         coordinators: Broker id by group; a group without one is absent.
         error: Why nothing newer is known; ``None`` if the last look succeeded.
     """
@@ -57,10 +61,17 @@ class Discovery:
     """Keeps a ``Picture``; ``picture`` returns the latest without waiting, except for the very first."""
 
     def __init__(
-        self, connection: Mapping[str, Setting], topics: Sequence[str], groups: Sequence[str], *, every_s: float, timeout_s: float
+        self,
+        connection: Mapping[str, Setting],
+        topics_of: Mapping[str, tuple[str, ...]],
+        *,
+        every_s: float,
+        timeout_s: float,
     ) -> None:
-        """Remember what to look for; the thread starts with the first ``picture``."""
-        self._connection, self._topics, self._groups = connection, tuple(topics), tuple(groups)
+        """Remember what to look for, by group; the thread starts with the first ``picture``."""
+        self._connection, self._topics, self._groups = connection, tuple(topics_of.values()), tuple(topics_of)
+        self._names = frozenset(t for topics in self._topics for t in names(topics))
+        self._by_pattern = any(patterns(topics) for topics in self._topics)
         self._every_s, self._timeout_s = every_s, timeout_s
         self._clients = Clients()
         self._latest = Picture()
@@ -107,20 +118,42 @@ class Discovery:
 
     def _look(self, client: Client, deadline: float) -> Picture:
         if not client.inner:
-            brokers, described = client.described(self._topics)
+            brokers, described = client.described(None if self._by_pattern else sorted(self._names))
             anyone = min(brokers, default=NO_LEADER)  # the public call finds the coordinator itself
+            if self._by_pattern:
+                described = self._and_unlisted(described, lambda topics: client.described(topics)[1])
             return _picture(brokers, described, dict.fromkeys(self._groups, anyone))
-        (metadata,) = client.ask([(codec.metadata(self._topics), None)], deadline)
-        if isinstance(metadata, Exception):
-            raise TransientError(named(metadata)) from metadata
+        metadata = _metadata(client, None if self._by_pattern else sorted(self._names), deadline)
         brokers = {b.node_id: f"{b.host}:{b.port}" for b in metadata.brokers}
-        return _picture(brokers, metadata.to_dict()["topics"], self._coordinators(client, deadline))
+        described = metadata.to_dict()["topics"]
+        if self._by_pattern:
+            described = self._and_unlisted(described, lambda topics: _metadata(client, topics, deadline).to_dict()["topics"])
+        return _picture(brokers, described, self._coordinators(client, deadline))
+
+    def _and_unlisted(self, listed: Sequence[Described], ask: Callable[[Sequence[str]], Sequence[Described]]) -> list[Described]:
+        """Return the wanted ones of all topics, and what is said of those that are wanted and not listed.
+
+        A list leaves out what this user may not describe. So a topic that a pattern has meant once is gone only when the brokers
+        say so of its name.
+        """
+        known = self._latest.topics.keys() | self._latest.missing.keys()
+        found = [t for t in listed if any(means(topics, t["name"]) for topics in self._topics)]
+        unlisted = sorted((self._names | known) - {t["name"] for t in found})
+        answers = ask(unlisted) if unlisted else ()
+        return [*found, *(t for t in answers if t["name"] in self._names or t["error_code"] != _UNKNOWN_TOPIC)]
 
     def _coordinators(self, client: Client, deadline: float) -> dict[str, int]:
         (found,) = client.ask([(codec.coordinators(self._groups), None)], deadline)
         if isinstance(found, Exception):
             return {}
         return {c.key: c.node_id for c in found.coordinators if not c.error_code}
+
+
+def _metadata(client: Client, topics: Sequence[str] | None, deadline: float) -> Any:
+    (found,) = client.ask([(codec.metadata(topics), None)], deadline)
+    if isinstance(found, Exception):
+        raise TransientError(named(found)) from found
+    return found
 
 
 def topic_id(value: uuid.UUID | str | None) -> str:
@@ -145,7 +178,6 @@ def _topic(found: Mapping[str, Any]) -> Topic:
 
 
 def _why_missing(topic: str, code: int) -> str:
-    unknown = 3
-    if code == unknown:
+    if code == _UNKNOWN_TOPIC:
         return f"unknown topic {topic}: create it, or correct the group's topics"
     return f"topic {topic}: {named(code) if code else 'it has no partitions'}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.state import COMMIT, Array, State, find, keys
+from autoscaler.topics import means
 
 UNKNOWN = -2  # of a commit; -1 is "nothing committed"
 
@@ -19,7 +20,7 @@ class GroupRules:
     """What the lag of one group means."""
 
     group: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # as they are configured: names, patterns, what is left out
     earliest: bool = True
     read_committed: bool = False
 
@@ -67,7 +68,7 @@ def with_commits(state: State, commits: Mapping[str, Commits]) -> State:
 
 def lag_of(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
     """Return one group's lag for each partition of its topics."""
-    mine = [i for i, t in enumerate(state.topics) if t in group.topics]
+    mine = [i for i, t in enumerate(state.topics) if means(group.topics, t)]
     at = np.flatnonzero(np.isin(state.rows["topic"], mine))
     rows = state.rows[at]
     entry = state.commits.get(group.group, np.zeros(0, COMMIT))

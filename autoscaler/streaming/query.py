@@ -175,7 +175,7 @@ def snapshots(
     column = [schema.values(table, name) for name in _USED]
     sources = {str(s): s for s in RateSource}
     found: dict[str, list[PartitionLoad]] = {g: [] for g in groups}
-    problems: dict[str, list[str]] = {g: [] for g in groups}
+    problems: dict[str, dict[str, str]] = {g: {} for g in groups}
     read_ts: dict[str, float] = {}
     for row in zip(*column, strict=True):
         group, topic, partition, identity, ts, rate, records, lag, lag_bytes, lag_s, committed, *rest = row
@@ -184,7 +184,7 @@ def snapshots(
             continue
         read_ts[group] = max(ts, read_ts.get(group, -math.inf))
         if partition < 0:
-            problems[group].append(error)
+            problems[group][topic] = error
             continue
         if (tp := made.get((topic, partition))) is None:
             tp = made[topic, partition] = TopicPartition(topic=topic, partition=partition)
@@ -202,11 +202,11 @@ _USED = (
 )  # fmt: skip
 
 
-def _snapshot(group: str, ts: float, found: list[PartitionLoad], problems: list[str]) -> LoadSnapshot:
+def _snapshot(group: str, ts: float, found: list[PartitionLoad], problems: Mapping[str, str]) -> LoadSnapshot:
     found.sort(key=_order)
-    error = "; ".join(problems) or next((p.error for p in found if p.error), None)
+    error = "; ".join(problems.values()) or next((p.error for p in found if p.error), None)
     known = bool(found) and not problems and all(p.known for p in found)
-    return LoadSnapshot(group=group, sample_ts=ts, loads=tuple(found), known=known, error=error)
+    return LoadSnapshot(group=group, sample_ts=ts, loads=tuple(found), known=known, error=error, lost=frozenset(problems))
 
 
 def _order(load: PartitionLoad) -> Any:

@@ -22,6 +22,7 @@ from autoscaler.streaming import reading, schema
 from autoscaler.streaming.client import Clients
 from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
 from autoscaler.streaming.reading import Part, Share
+from autoscaler.topics import means, names
 
 _CLIENTS = Clients()  # lives as long as the executor's Python worker, which Spark reuses from batch to batch
 _ROWS = pa.schema([("bucket", pa.int32()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary())])
@@ -58,9 +59,9 @@ class Plan:
         )
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """Return every topic of every group, once."""
-        return tuple(sorted({t for topics in self.topics_of.values() for t in topics}))
+    def names(self) -> frozenset[str]:
+        """Return every topic that a group names."""
+        return frozenset(t for topics in self.topics_of.values() for t in names(topics))
 
 
 class Shard(InputPartition):
@@ -82,7 +83,7 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     Every wanted partition is in exactly one task, every group's commits too, whatever is unknown about them.
     """
     shares, leaderless = _shares(plan, picture)
-    missing = {t: _absent(t, picture) for t in plan.topics if t not in picture.topics}
+    missing = {t: _absent(t, picture) for t in sorted(plan.names | picture.missing.keys()) if t not in picture.topics}
     wanted = {g: _wanted(topics, picture) for g, topics in plan.topics_of.items()}
     coordinated = {g for s in shares for g in s.groups}
     uncoordinated = {g: w for g, w in wanted.items() if g not in coordinated and w}
@@ -92,8 +93,8 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     return [Shard(s, *((leaderless, missing, uncoordinated, why) if i == 0 else rest)) for i, s in enumerate(per_task)]
 
 
-def _wanted(topics: Sequence[str], picture: Picture) -> dict[str, Any]:
-    return {t: picture.topics[t].partitions for t in topics if t in picture.topics}
+def _wanted(topics: tuple[str, ...], picture: Picture) -> dict[str, Any]:
+    return {t: found.partitions for t, found in picture.topics.items() if means(topics, t)}
 
 
 def _absent(topic: str, picture: Picture) -> str:
@@ -179,7 +180,7 @@ class Reader(DataSourceStreamReader):
         plan = self._plan
         if self._discovery is None:
             self._discovery = Discovery(
-                plan.connection, plan.topics, tuple(plan.topics_of), every_s=plan.metadata_every_s, timeout_s=plan.read_timeout_s
+                plan.connection, plan.topics_of, every_s=plan.metadata_every_s, timeout_s=plan.read_timeout_s
             )
         return shards(plan, self._discovery.picture())
 

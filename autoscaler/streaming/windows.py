@@ -18,6 +18,7 @@ from autoscaler.streaming import counters, schema
 from autoscaler.streaming.counters import Facts, Rules, Step
 from autoscaler.streaming.lag import Commits, GroupRules, Lag, lag_of, with_commits
 from autoscaler.streaming.state import SLOT, State, dump, load
+from autoscaler.topics import means
 
 
 def step(
@@ -156,7 +157,7 @@ def _lost(lost: pa.Table, group: GroupRules, read_ts: float) -> pa.Table:
             "age_s": 0.0, "window_s": 0.0, "rate_source": "none", "bytes_total": 0.0, "records_total": 0.0, "error": r["error"],
         }
         for r in lost.select(["topic", "error"]).to_pylist()
-        if r["topic"] in group.topics
+        if means(group.topics, r["topic"])
     ]  # fmt: skip
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.LOADS])
     return pa.Table.from_pylist(rows, plain).cast(schema.LOADS)

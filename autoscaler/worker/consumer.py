@@ -23,6 +23,7 @@ from autoscaler.worker.fetching import fetching
 from autoscaler.worker.intake import Batch, Intake
 from autoscaler.worker.loop import Loop
 from autoscaler.worker.settings import Connection, Setting, WorkerSettings, deviations, worker_settings
+from autoscaler.worker.topics import meant
 from autoscaler.worker.transactions import Outcome, Transactions
 
 _log = logging.getLogger(__name__)
@@ -290,7 +291,7 @@ class ManagedConsumer:
     def _new_intake(self) -> Intake:
         partitions = 0
         with suppress(KafkaException):  # then the client's own first fetch finds out what is wrong
-            for topic in self._settings.topics:
+            for topic in meant(self._offsets, self._settings.topics, _LOOK_S):
                 partitions += len(self._offsets.list_topics(topic, _LOOK_S).topics[topic].partitions)
         return Intake(
             Consumer(self._client(**fetching(self._settings.batch_size_bytes, partitions))),

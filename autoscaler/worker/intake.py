@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from autoscaler.handover.messages import Totals
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
 from autoscaler.worker.clock import SLEWED, Elapsed, coarse, wall
+from autoscaler.worker.topics import meant
 from autoscaler.worker.transactions import Headers, Output, Value
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
@@ -450,7 +451,7 @@ class Intake:
     def warm_up(self, topics: Iterable[str], timeout_s: float) -> None:
         """Learn leaders and open connections before the first take, which would otherwise cost about a second."""
         with self._client() as client:
-            for topic in topics:
+            for topic in meant(client, tuple(topics), timeout_s):
                 partitions = client.list_topics(topic, timeout_s).topics[topic].partitions
                 for number in {p.leader: n for n, p in partitions.items() if p.leader >= 0}.values():
                     client.get_watermark_offsets(TopicPartition(topic, number), timeout_s, cached=False)

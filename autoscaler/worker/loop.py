@@ -32,6 +32,7 @@ from autoscaler.handover.records import (
     Released,
     Tp,
 )
+from autoscaler.topics import names
 from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
@@ -291,8 +292,8 @@ class Loop:
 
     def _execute(self) -> None:
         self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))
-        for topic in self._settings.topics[:1]:  # finds the coordinator
-            self._guarded(partial(self._offsets.warm_up, topic, 5.0))
+        topic = (*names(self._settings.topics), CONTROL_TOPIC)[0]  # any that this user may read finds the coordinator
+        self._guarded(partial(self._offsets.warm_up, topic, 5.0))
         self._got_ready(self._warm, "warm")
         commit_at = 0.0
         while not self._closed.is_set():

@@ -22,7 +22,7 @@ class WorkerSettings:
     Attributes:
         connection: librdkafka settings of the cluster (AUTOSCALER_CONNECTION as JSON, or AUTOSCALER_BOOTSTRAP).
         group: The group whose offsets are committed (AUTOSCALER_GROUP).
-        topics: Topics that the group consumes, to warm up (AUTOSCALER_TOPICS, separated by commas).
+        topics: Topics that the group consumes, by name or ``^`` pattern, to warm up (AUTOSCALER_TOPICS, separated by commas).
         name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if nobody says.
         instance: Identity of the process or container as the platform names it (AUTOSCALER_INSTANCE).
         lease_s: How long it may act without having been heard (AUTOSCALER_LEASE_S).

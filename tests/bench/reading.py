@@ -90,7 +90,7 @@ class Bench:
 
     def picture(self) -> Picture:
         """Wait until every topic and coordinator is known."""
-        discovery = Discovery(self.plan.connection, self.topics, tuple(self.topics_of), every_s=1.0, timeout_s=_TIMEOUT_S)
+        discovery = Discovery(self.plan.connection, self.topics_of, every_s=1.0, timeout_s=_TIMEOUT_S)
         try:
             limit = time.monotonic() + _TIMEOUT_S
             while True:

@@ -40,7 +40,7 @@ def test_settings_that_make_no_sense_are_unknown(configs: Mapping[str, str | Non
 
 @pytest.fixture
 def reader() -> Iterator[KafkaRetention]:
-    found = KafkaRetention({"bootstrap.servers": "127.0.0.1:1"}, ["a", "b"])  # nobody listens there
+    found = KafkaRetention({"bootstrap.servers": "127.0.0.1:1"}, [("a", "b")])  # nobody listens there
     yield found
     found.close()
 

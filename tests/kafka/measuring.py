@@ -67,7 +67,7 @@ class Measured:
             connection=connection, topics_of={g.group: g.topics for g in groups},
             read_committed=any(g.read_committed for g in groups), read_timeout_s=timeout_s, metadata_every_s=0.3, buckets=1,
         )  # fmt: skip
-        self.discovery = Discovery(connection, self.plan.topics, tuple(self.plan.topics_of), every_s=0.3, timeout_s=timeout_s)
+        self.discovery = Discovery(connection, self.plan.topics_of, every_s=0.3, timeout_s=timeout_s)
         self.clients, self.state, self.slots = Clients(), State(), dict[int, bytes]()
         self.facts: list[dict[str, Any]] = []
         self.rows: list[dict[str, Any]] = []

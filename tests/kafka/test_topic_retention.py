@@ -28,7 +28,7 @@ def test_what_a_topic_was_made_with_is_known_and_what_is_not_set_as_well(broker:
         "plain": {}, "short": {"retention_ms": 60_000, "retention_bytes": 1_000_000}, "compacted": {"cleanup_policy": "compact"},
     }  # fmt: skip
     topics = {kind: create_topic(broker, f"{kind}-{group}", 1, **config) for kind, config in kinds.items()}
-    found = known(KafkaRetention(broker.connection(), [*topics.values(), f"missing-{group}"]), len(topics))
+    found = known(KafkaRetention(broker.connection(), [(*topics.values(), f"missing-{group}")]), len(topics))
     assert {kind: found[topic] for kind, topic in topics.items()} == {
         "plain": Retention(seconds=7 * 86_400.0, bytes=math.inf),
         "short": Retention(seconds=60.0, bytes=1_000_000.0),
@@ -42,7 +42,7 @@ def test_a_topic_whose_settings_may_not_be_seen_is_unknown_and_the_others_are_kn
     permissions = Permissions(secure_broker)
     permissions.grant("limited", *((TOPIC, t, DESCRIBE) for t in (seen, hidden)), (TOPIC, seen, AclOperation.DESCRIBE_CONFIGS))
     try:
-        assert set(known(KafkaRetention(secure_broker.connection("limited"), [hidden, seen]), 1)) == {seen}
+        assert set(known(KafkaRetention(secure_broker.connection("limited"), [(hidden, seen)]), 1)) == {seen}
     finally:
         permissions.revoke(
             "limited", *((TOPIC, t, DESCRIBE) for t in (seen, hidden)), (TOPIC, seen, AclOperation.DESCRIBE_CONFIGS)

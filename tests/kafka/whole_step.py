@@ -15,7 +15,6 @@ from autoscaler.embedded.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
-from autoscaler.references import resolve_secrets
 from autoscaler.settings import ProcessWorkers
 from autoscaler.streaming.lag import GroupRules
 from tests.contracts.test_pool import NOBODY, slots
@@ -47,7 +46,7 @@ def of_worker(topic: str, group: str) -> list[Grant]:
 
 def controller(broker: Broker, topic: str, group: str) -> KafkaControl:
     return KafkaControl(
-        connection=resolve_secrets(broker.connection("job")), group=group, topics=(topic,), reset_policy="earliest", lease_s=3.0,
+        connection=broker.connection("job"), group=group, topics=(topic,), reset_policy="earliest", lease_s=3.0,
         replication_factor=None, slot_of=lambda name: int(name.rsplit("-", 1)[1]), clock=SystemClock(),
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ def test_every_partition_and_group_is_in_exactly_one_task(picture: Picture, buck
     assert sorted(partitions) == sorted(there)
     known = {g for g, topics in wanted.topics_of.items() if any(t in picture.topics for t in topics)}
     assert sorted(groups) == sorted(known)
-    assert sorted(t for s in cut for t in s.missing) == sorted(set(wanted.topics) - set(picture.topics))
+    assert sorted(t for s in cut for t in s.missing) == sorted(set(wanted.names) - set(picture.topics))
 
 
 def test_one_bucket_reads_all_brokers_in_one_task_and_several_in_one_each() -> None:

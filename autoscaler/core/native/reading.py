@@ -102,7 +102,8 @@ def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> st
     if more := sorted(topics - set(counts)):
         return f"its members also subscribe to {', '.join(more[:4])}, which is not measured: add it to topics of the group"
     if fewer := sorted(set(counts) - topics):
-        return f"its members do not subscribe to {', '.join(fewer[:4])}: remove it from topics of the group"
+        todo = "remove it from topics of the group, or wait until they look for new topics"
+        return f"its members do not subscribe to {', '.join(fewer[:4])}: {todo}"
     return None
 
 

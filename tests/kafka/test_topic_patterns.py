@@ -1,0 +1,166 @@
+"""Topics by pattern on a real broker: they come and go while everything runs, and all who ask mean the same ones."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.core.decide import History, decide
+from autoscaler.embedded.broker import Broker
+from autoscaler.model import GroupMembers, LoadSnapshot, Observation, Reason, TopicPartition
+from autoscaler.ports import PlanIntent
+from autoscaler.streaming.lag import GroupRules
+from tests.builders import policy
+from tests.conftest import create_topic
+from tests.contracts.publishers import KafkaWorld
+from tests.kafka.conftest import Produce
+from tests.kafka.measuring import Measured
+from tests.kafka.permissions import DESCRIBE, TOPIC, Permissions
+from tests.kafka.shop import PARTITIONS, Shop
+from tests.kafka.shop import TOPIC as ORDERS
+
+PATIENCE_S = 60.0
+
+
+def listed(snapshot: LoadSnapshot) -> set[str]:
+    return {x.partition.topic for x in snapshot.loads}
+
+
+def delete(broker: Broker, topic: str) -> None:
+    admin = AdminClient({**broker.connection(), "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+
+
+def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(broker: Broker, group: str) -> None:
+    rules = (
+        GroupRules(group=group, topics=(f"^{group}-in", f"!^{group}-in.*-dead$")),
+        GroupRules(group=f"{group}-other", topics=(f"^{group}-other",)),
+    )
+    with Measured(broker.connection(), rules) as measured:
+        assert measured.batch() == {}, "nothing yet, and no error"
+        first, other = create_topic(broker, f"{group}-in-1", 2), create_topic(broker, f"{group}-other", 1)
+        create_topic(broker, f"{group}-in-1-dead", 1)
+        until(lambda: {g: listed(s) for g, s in measured.batch().items()} == {group: {first}, f"{group}-other": {other}})
+        second = create_topic(broker, f"{group}-in-2", 3)
+        until(lambda: (found := measured.batch()[group]).known and len(found.loads) == 5)
+        delete(broker, second)
+        until(lambda: listed(found := measured.batch()[group]) == {first} and found.known and not found.lost)
+
+
+def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(secure_broker: Broker, group: str) -> None:
+    kept, lost = (create_topic(secure_broker, f"{group}-{n}", 1) for n in ("kept", "lost"))
+    permissions = Permissions(secure_broker)
+    permissions.grant("job", *((TOPIC, t, DESCRIBE) for t in (kept, lost)))
+    try:
+        with Measured(secure_broker.connection("job"), (GroupRules(group=group, topics=(f"^{group}-",)),)) as measured:
+            until(lambda: listed(measured.one()) == {kept, lost})
+            permissions.revoke("job", (TOPIC, lost, DESCRIBE))
+            until(lambda: listed(measured.one()) == {kept})
+            assert measured.one().lost == {lost}
+    finally:
+        permissions.revoke("job")
+
+
+def test_a_plan_names_what_a_pattern_means_by_now(broker: Broker, group: str) -> None:
+    first = create_topic(broker, f"{group}-1", 2)
+    world = KafkaWorld(broker, f"^{group}-", group)
+    try:
+        world.start(0)
+        second, dead = create_topic(broker, f"{group}-2", 2), create_topic(broker, f"{group}x", 1)
+        everything = {TopicPartition(t, n): 0 for t, count in ((first, 2), (second, 2), (dead, 1)) for n in range(count)}
+
+        def planned() -> bool:
+            world.publisher.publish(PlanIntent(target=everything, requested=frozenset({0}), summary="{}"))
+            owner = world.until(lambda _: True).owner
+            return set(owner) == {p for p in everything if p.topic != dead}
+
+        until(planned)
+        delete(broker, second)
+        until(lambda: {p.topic for p in world.until(lambda _: True).owner} == {first})
+    finally:
+        world.close()
+
+
+def test_a_native_group_that_subscribes_to_the_same_pattern_is_foretold_once_its_members_have_looked(
+    broker: Broker, group: str
+) -> None:
+    pattern = f"^{group}-"
+    topics = [create_topic(broker, f"{group}-1", 2)]
+    consumer = Consumer({
+        **broker.connection(), "group.id": group, "auto.offset.reset": "earliest", "log_level": 0,
+        "topic.metadata.refresh.interval.ms": 1000, "partition.assignment.strategy": "range",
+    })  # fmt: skip
+    consumer.subscribe([pattern])
+    reader = KafkaGroupReader(broker.connection(), (group,), SystemClock(), 0.2)
+    asked = policy(group=group, topics=(pattern,), assignment="native", mode="advise")
+    try:
+        with Measured(broker.connection(), (GroupRules(group=group, topics=(pattern,)),)) as measured:
+
+            def foretold(members: GroupMembers | None) -> bool:
+                consumer.poll(0.1)
+                seen = measured.batch().get(group)
+                if seen is None:
+                    return False
+                decision, _ = decide(
+                    Observation(group=group, snapshot=seen, state=None, members=members), History(), asked, seen.sample_ts
+                )
+                waits = {Reason.ASSIGNOR_UNPREDICTABLE, Reason.NOT_READY}
+                return listed(seen) == set(topics) and decision.reason not in waits and decision.consumers_now == 1
+
+            until(lambda: foretold(reader.members(group)))
+            topics.append(create_topic(broker, f"{group}-2", 2))
+            until(lambda: foretold(reader.members(group)))
+    finally:
+        reader.close()
+        consumer.close()
+
+
+@pytest.fixture
+def shop(own_broker: Broker, tmp_path: Path) -> Iterator[Shop]:
+    create_topic(own_broker, ORDERS, PARTITIONS)
+    it = Shop(own_broker, tmp_path)
+    settings = yaml.safe_load(it.config.read_text())
+    settings["groups"][0]["topics"] = ["^orders", "!orders-dead"]
+    settings["measure"]["metadata_every_s"] = 1
+    it.config.write_text(yaml.safe_dump(settings))
+    yield it
+    it.close()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_running_job_gives_consumers_to_a_new_topic_and_takes_those_of_a_deleted_one(shop: Shop, produce: Produce) -> None:
+    def held() -> set[str]:
+        found = shop.cycles()[-1:]
+        owned = [p for c in found for w in json.loads(json.dumps(c["workers"])) for p in w["partitions"]]
+        return {str(p).rpartition("-")[0] for p in owned}
+
+    supervisor = shop.start_job()
+    shop.wait("the first topic held", lambda: held() == {ORDERS})
+    assert isinstance(shop.broker, Broker)
+    new, dead = create_topic(shop.broker, "orders-2", 2), create_topic(shop.broker, "orders-dead", 1)
+    for topic in (new, dead):
+        produce(topic, {0: 5}, cluster=shop.broker)
+    shop.wait("the new topic held", lambda: held() == {ORDERS, new})
+    logs = shop.directory / "processed"
+    shop.wait("the new topic consumed", lambda: any(new in f.read_text() for f in logs.glob("processed-*.log")))
+    delete(shop.broker, new)
+    shop.wait("the deleted topic gone", lambda: held() == {ORDERS})
+    assert shop.settles("all well without it", time.time()) == 1
+    assert not any(dead in f.read_text() for f in logs.glob("processed-*.log"))
+    supervisor.terminate()
+    supervisor.wait(60)
