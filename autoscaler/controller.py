@@ -302,7 +302,7 @@ class GroupController:
             except Exception as e:  # a plan may be out by now: its decision must be recorded whatever happened to the workers
                 log.exception("group %s: workers were not changed", self.policy.group)
                 error = f"{type(e).__name__}: {e}"
-        if decision.actions or error:
+        if decision.actions or error or epoch is not None:
             outcomes.append(self._outcome(decision, epoch, "failed" if error else "done", error))
         return tuple(outcomes)
 

@@ -122,6 +122,23 @@ def test_every_cycle_is_recorded_and_shown_and_only_acting_ones_have_outcomes() 
     assert any(e.handovers for e in world.audit.entries)
 
 
+def test_a_plan_that_only_takes_back_what_was_asked_for_has_its_outcome() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    state = world.publisher.observe()
+    world.pool.on_start = lambda *_: None  # it runs, and is not heard of
+    world.publisher.publish(PlanIntent(target=state.owner, requested=frozenset(state.owner.values()) | {7}, summary=""))
+    plans = len(world.publisher.published)
+    world.settle(30, 30, 30, cycles=40)
+    assert len(world.publisher.published) == plans + 1, "7 never came"
+    (entry,) = (e for e in world.audit.entries[-40:] if e.outcomes)
+    assert not entry.decision.actions
+    assert [(o.phase, o.status, o.epoch is not None) for o in entry.outcomes] == [
+        ("intent", "planned", False),
+        ("outcome", "done", True),
+    ]
+
+
 @dataclass
 class Tails:
     """Knows of some partitions that what is unread of them is nothing."""

@@ -150,7 +150,8 @@ def produced(broker: Broker) -> tuple[str, float, dict[int, list[int]]]:
             count = HOT_PER_SECOND if partition == 0 and HOT_FROM <= second < HOT_TO else PER_SECOND
             for i in range(count):
                 at_ms = int((began + second) * 1000) + i * 1000 // count
-                producer.produce(topic, b"x" * SIZE, partition=partition, timestamp=at_ms)
+                value = f"{partition} {second} {i}".encode().ljust(SIZE)
+                producer.produce(topic, value, partition=partition, timestamp=at_ms)
                 times[partition].append(at_ms)
     assert producer.flush(30) == 0
     return topic, began, times
@@ -478,6 +479,21 @@ def test_a_line_cut_off_by_a_kill_is_not_read(made: Made, tmp_path: Path) -> Non
     with (directory / "processed" / f"processed-{B}.log").open("a") as log:
         log.write(f"{made.topic} 0 1")
     assert red(directory) == set()
+
+
+@pytest.mark.parametrize(("acknowledged", "ok"), [(3, True), (4, False)])
+def test_what_a_producer_repeats_is_no_loss_and_hides_none(
+    made: Made, broker: Broker, tmp_path: Path, make_topic: Callable[..., str], acknowledged: int, ok: bool
+) -> None:
+    made.topic = make_topic(partitions=PARTITIONS)
+    producer = Producer(broker.connection())
+    for value in (b"a", b"b", b"c", b"b"):
+        producer.produce(made.topic, value, partition=0)
+    assert producer.flush(30) == 0
+    made.acknowledged = {0: [acknowledged, acknowledged, 3]}
+    found = findings(made.write(tmp_path / "run"))["acknowledged is in the topic"]
+    assert found.ok is ok
+    assert found.numbers == {"acknowledged": acknowledged, "more": 4 - acknowledged}
 
 
 def test_records_that_left_the_topic_cannot_be_vouched_for(

@@ -59,6 +59,7 @@ class Partition:
     appended_ms: "array[int]" = field(default_factory=lambda: array("q"))
     processed_ns: "array[int]" = field(default_factory=lambda: array("q"))  # of the first time
     times: bytearray = field(default_factory=bytearray)
+    values: set[int] = field(default_factory=set)  # hashes of all values: the load's records are distinct
     bytes_by_second: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -177,7 +178,9 @@ def _take(message: Message, partitions: Mapping[int, Partition], left: set[int])
         return
     at_ms = message.timestamp()[1]
     partition.appended_ms[offset - partition.start] = at_ms
-    size = len(message.value() or b"") + len(message.key() or b"")
+    value = message.value() or b""
+    partition.values.add(hash(value))
+    size = len(value) + len(message.key() or b"")
     second = at_ms // 1000
     partition.bytes_by_second[second] = partition.bytes_by_second.get(second, 0) + size
 
