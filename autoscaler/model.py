@@ -46,6 +46,7 @@ class Reason(StrEnum):
     ASSIGNOR_LIMIT = "ASSIGNOR_LIMIT"
     GROUP_DIFFERS = "GROUP_DIFFERS"
     STATIC_MEMBERS = "STATIC_MEMBERS"
+    FALLBACK = "FALLBACK"
 
 
 class RateSource(StrEnum):

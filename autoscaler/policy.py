@@ -21,6 +21,7 @@ Algorithm = Literal[
 Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
 Paused = Literal["all", "growing", "shrinking"]
+Fallback = Literal["hold", "static", "current_if_higher", "current_if_lower"]
 PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
@@ -149,6 +150,9 @@ class Policy(BaseModel):
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
     stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
     retention_risk_s: Annotated[Number, Field(gt=0)] | None = 3600.0  # None: nothing is done because records may be deleted
+    fallback: Fallback = "hold"
+    fallback_consumers: Annotated[Count, Field(ge=1)] | None = None
+    fallback_after_s: Annotated[Number, Field(gt=0)] = 300.0
     sizing: Sizing = "rates"
     wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
@@ -233,10 +237,26 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found += [
             f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
         ]
+    found += _fallback_contradictions(group, least, most)
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):
         found += entries.contradictions(topics)
     return tuple(found)
+
+
+def _fallback_contradictions(group: Mapping[str, object], least: object, most: object) -> list[str]:
+    """Return what is wrong about the number of consumers for when nothing is measured."""
+    found = []
+    kind, count = group.get("fallback", "hold"), group.get("fallback_consumers")
+    if kind in get_args(Fallback)[1:] and count is None:
+        found.append(f"fallback {kind} needs fallback_consumers")
+    if kind == "hold" and count is not None:
+        found.append("fallback_consumers is for the other fallbacks than hold: name one in fallback")
+    if isinstance(least, int) and isinstance(most, int) and isinstance(count, int) and not least <= count <= most:
+        found.append(f"fallback_consumers {count} is not between min_consumers {least} and max_consumers {most}")
+    if kind != "hold" and group.get("sizing", "rates") != "rates":
+        found.append("fallback is for sizing rates: a published policy chooses the number of consumers itself")
+    return found
 
 
 def _bound_contradictions(group: Mapping[str, object], least: object, most: object) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from autoscaler.core.astray import resets, said
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
 from autoscaler.core.diff import count_steps, steps
+from autoscaler.core.fallback import or_fallback
 from autoscaler.core.forced import place_added, place_first, replace_lost
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
@@ -229,11 +230,11 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _need_partitions,
     _need_members,
     replace_lost,
-    place_first,
+    or_fallback(place_first),
     place_added,
-    _need_rates,
+    or_fallback(_need_rates),
     _wait_for_application,
-    _need_fresh,
+    or_fallback(_need_fresh),
     wait_for_handover,
     keep_maximum,
     relieve,
@@ -250,10 +251,10 @@ NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _need_members,
     native.start_first,
     native.refuse_unpredictable,
-    _need_rates,
+    or_fallback(_need_rates),
     _wait_for_application_counted,
     native.keep_bounds,
-    _need_fresh_count,
+    or_fallback(_need_fresh_count),
     native.grow,
     native.shrink,
     _rest_counted,

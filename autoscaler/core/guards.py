@@ -18,10 +18,10 @@ from autoscaler.model import Reason
 from autoscaler.policy import step_of
 
 # Steps with these reasons follow from limits, from partitions that nobody holds, or from records that are about to be deleted
-# unread, which no later step makes good: nothing soft holds them.
+# unread, which no later step makes good: nothing soft holds them. A fallback asks itself what still holds its shrinking.
 _ORDERED = frozenset({
     Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED, Reason.STUCK_PARTITION,
-    Reason.RETENTION_AT_RISK,
+    Reason.RETENTION_AT_RISK, Reason.FALLBACK,
 })  # fmt: skip
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)

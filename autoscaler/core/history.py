@@ -55,6 +55,7 @@ class History:
         direction: Sign of the latest change of the number of consumers; 0 before the first.
         turns: When the number last began to go the other way, oldest first, for an hour.
         overloaded_since: Since when some consumer has been overloaded in every cycle; ``None`` if none is.
+        unusable_since: Since when the load could not be measured in any cycle; ``None`` if it can be.
         pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
         drained: Whether more consumers drained more.
         drains: How fast partitions are read that are far behind.
@@ -75,6 +76,7 @@ class History:
     direction: int = 0
     turns: tuple[float, ...] = ()
     overloaded_since: float | None = None
+    unusable_since: float | None = None
     pauses: tuple[float, ...] = ()
     drained: Drained = field(default_factory=Drained)
     drains: Mapping[TopicPartition, Drain] = field(default_factory=dict)
@@ -105,6 +107,7 @@ class History:
             tracks={p: t.shifted(by_s) for p, t in self.tracks.items()},
             turns=tuple(at + by_s for at in self.turns),
             overloaded_since=moved_on(self.overloaded_since),
+            unusable_since=moved_on(self.unusable_since),
             drained=self.drained.shifted(by_s),
             drains={p: d.shifted(by_s) for p, d in self.drains.items()},
             consumer_drains=self.consumer_drains.shifted(by_s),
@@ -150,6 +153,12 @@ class History:
         if not exists:
             return replace(self, overloaded_since=None)
         return self if self.overloaded_since is not None else replace(self, overloaded_since=now)
+
+    def usable(self, now: float, *, load: bool) -> "History":
+        """Return the history after a cycle whose load could be used, or could not."""
+        if load:
+            return replace(self, unusable_since=None)
+        return self if self.unusable_since is not None else replace(self, unusable_since=now)
 
     def handed_over(self, done: Iterable[HandoverDone]) -> "History":
         """Return the history with the pauses of handovers that have finished; one without a former owner paused nobody."""

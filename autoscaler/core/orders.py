@@ -30,6 +30,7 @@ class Orders:
         least: Consumers at least, which may be more than there are partitions.
         most: Consumers at most, not below ``least``'s due: of two windows that contradict each other the lower maximum holds.
         pinned: Both are one number, and fixed.
+        fallback: Both are the number for when nothing is measured.
         paused: Steps that the group's own setting holds.
         frozen: Steps that open windows hold.
         window: The first open window that holds some, for people; empty without one.
@@ -41,26 +42,27 @@ class Orders:
     paused: Steps
     frozen: Steps
     window: str
+    fallback: bool = False
 
     @property
     def at_least(self) -> Reason:
         """Return the reason for having as many as ``least``."""
-        return Reason.PINNED if self.pinned else Reason.AT_MINIMUM
+        return Reason.FALLBACK if self.fallback else Reason.PINNED if self.pinned else Reason.AT_MINIMUM
 
     @property
     def at_most(self) -> Reason:
         """Return the reason for having no more than ``most``."""
-        return Reason.PINNED if self.pinned else Reason.AT_MAXIMUM
+        return Reason.FALLBACK if self.fallback else Reason.PINNED if self.pinned else Reason.AT_MAXIMUM
 
     @property
     def least_setting(self) -> str:
         """Return the setting that ``least`` comes from."""
-        return "pinned" if self.pinned else "min_consumers"
+        return "fallback" if self.fallback else "pinned" if self.pinned else "min_consumers"
 
     @property
     def most_setting(self) -> str:
         """Return the setting that ``most`` comes from."""
-        return "pinned" if self.pinned else "max_consumers"
+        return "fallback" if self.fallback else "pinned" if self.pinned else "max_consumers"
 
 
 def read_orders(policy: Policy, now: float) -> Orders:

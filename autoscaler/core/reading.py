@@ -43,7 +43,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     )
     history = replace(history, drains=drains)
     present = read_present(observation, load.partitions)
-    history = history.measured(observation.snapshot.sample_ts, load.fresh)
+    history = history.measured(observation.snapshot.sample_ts, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
     if policy.assignment == "native":
         history = replace(history, consumer_drains=_drains(observation, load, present, history, before, policy))
     elif observation.state is not None and policy.capacity_bytes_per_s is None:
