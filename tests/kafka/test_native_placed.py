@@ -68,12 +68,13 @@ def test_members_are_placed_by_load_placed_anew_when_it_changes_and_shrunk_and_n
     assert [d.reason for d in moved] == [Reason.RATE_ABOVE_CAPACITY] * 2, "one placement for each load"
     assert {d.consumers for d in moved} == {3}
 
+    calm, everything = [LIGHT / 2] * PARTITIONS, list(range(PARTITIONS))
+    world.until(calm, "one would do", lambda _: world.controller._history.peak() == 1)
     world.controller.policy = world.controller.policy.model_copy(update={"min_consumers": 1})
     more()
-    everything = list(range(PARTITIONS))
-    world.until([LIGHT] * PARTITIONS, "one has all", lambda held: max(held.values(), key=len) == everything)
-    world.until([LIGHT] * PARTITIONS, "the others ended", lambda _: len(world.pool.observe().running) == 1)
-    world.until([LIGHT] * PARTITIONS, "worked off", lambda _: worked_off())
+    world.until(calm, "one has all", lambda held: max(held.values(), key=len) == everything)
+    world.until(calm, "the others ended", lambda _: len(world.pool.observe().running) == 1)
+    world.until(calm, "worked off", lambda _: worked_off())
     assert set(world.said().processed().values()) == {1}, "nothing twice"
     steps = [type(a).__name__ for d in world.decisions for a in d.actions[:1]]
     assert steps == [t.__name__ for t in (AddWorkers, MovePartition, MovePartition, MovePartition, RemoveWorkers)]
