@@ -323,7 +323,7 @@ class GroupController:
         except AutoscalerError as e:
             log.warning("group %s: its placement was not published: %s", self.policy.group, e)
             error = str(e)
-        if follows_placement(observation):
+        if self._told is not None or follows_placement(observation):  # while it rebalances too: who is to end may hold something
             releasable = frozenset(s for a in decision.actions if isinstance(a, RemoveWorkers) for s in a.slots)
         if error is None or not _moves(decision):
             try:

@@ -69,6 +69,20 @@ def test_nothing_else_is_told_before_members_hold_what_they_were_told() -> None:
     assert world.placements.published[-1][tp(4)] == "g-1"
 
 
+def test_nobody_ends_that_may_hold_something_yet_while_the_group_rebalances() -> None:
+    world = two(shrink_stabilisation_s=2)
+    world.run(HOT, 1)
+    while not any(isinstance(a, MovePartition) for a in world.tick(rates(*[2.0] * 6)).actions):
+        assert len(world.decisions) < 100
+    world.says = {"state": "PREPARING_REBALANCING", "assignor": ""}
+    world.run(CALM, 5)
+    assert set(world.pool.observe().running) == {0, 1}
+    world.says = {}
+    world.run(rates(*[2.0] * 6), 8)
+    assert len(world.pool.observe().running) == 1
+    assert [d.actions for d in world.decisions if d.actions][-1] == (RemoveWorkers(slots=(0,)),)
+
+
 def test_it_is_written_once_more_in_every_cycle_whatever_is_decided() -> None:
     world = two()
     calls, published = world.placements.calls, len(world.placements.published)
