@@ -13,6 +13,7 @@ from autoscaler.core.guards import GUARDS, least_consumers
 from autoscaler.core.load import assumed_rates
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
+from autoscaler.core.present import follows_placement
 from autoscaler.core.voluntary import fill_minimum, keep_maximum
 from autoscaler.model import Reason
 
@@ -50,13 +51,18 @@ def _instead(cycle: Cycle, waits: Step) -> Step:
             idle = replace(idle, limited_by=limit, detail=f"{idle.detail}; {why}")
     if cycle.present.pending and not cycle.advised:
         return replace(idle, limited_by=Reason.HANDOVER_IN_PROGRESS)
-    step = _counted(idle, wanted, now) if policy.assignment == "native" else _placed(cycle, idle, wanted)
+    step = _counted(idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
     return idle if step is None else step
+
+
+def _is_counted(cycle: Cycle) -> bool:
+    """Say whether only the number is set, because an assignor of Kafka's places the partitions."""
+    return cycle.policy.assignment == "native" and not follows_placement(cycle.observation)
 
 
 def _now(cycle: Cycle) -> int:
     members = cycle.observation.members
-    if cycle.policy.assignment == "native" and members is not None:
+    if _is_counted(cycle) and members is not None:
         return len(members.members)
     return len(cycle.present.slots)
 

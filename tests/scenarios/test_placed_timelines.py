@@ -8,7 +8,7 @@ from autoscaler.core.native.values import PLAN_ASSIGNORS
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
 from autoscaler.native import CooperativePlanAssignor, PlanAssignor
-from tests.builders import TOPIC, rates, tp
+from tests.builders import TOPIC, load, rates, tp
 from tests.scenarios.native_world import even
 from tests.scenarios.placed_world import PlacedWorld
 
@@ -320,3 +320,16 @@ def test_guards_hold_moves_as_in_a_managed_group(held: Mapping[str, object], rea
 def test_the_audit_names_consumers_by_the_numbers_that_moves_have() -> None:
     world = two()
     assert world.audit.entries[-1].owner == {tp(n): 0 if n in {0, 5} else 1 for n in range(6)}
+
+
+@pytest.mark.parametrize(("count", "becomes"), [(3, 3), (1, 1), (None, 2)])
+def test_a_load_that_is_not_seen_for_long_is_answered_by_the_fallback(count: int | None, becomes: int) -> None:
+    fallback = {"fallback": "static", "fallback_consumers": count, "fallback_after_s": 30.0} if count is not None else {}
+    world = two(**fallback)
+    world.run(CALM, 10)
+    stale = {"known": False, "age_s": 15.0, "error": "broker 1 does not answer"}
+    world.run([load(p, r, **stale) for p, r in CALM.items()], 120)
+    assert world.decisions[-1].reason is (Reason.FALLBACK if count is not None else Reason.STALE_INPUT)
+    assert len(world.held()) == becomes
+    assert all(world.held().values()), "each has something"
+    assert not any(d.actions for d in world.decisions[-20:]), "and rests"
