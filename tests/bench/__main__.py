@@ -44,6 +44,7 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
             ("a transaction per batch", ["tests.bench.exactly_once"]),
         ],
         "reading": [("asking brokers about 10,000 partitions and 100 groups", ["tests.bench.reading"])],
+        "groups": [("a cycle with 10,000 partitions in 200 groups", ["tests.bench.groups"])],
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }

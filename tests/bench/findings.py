@@ -96,26 +96,7 @@ class Run:
         yield "... consumers at work before whose lease ended", f"{len(before - after)} of {len(before)}"
 
     def _triggers(self) -> Iterator[Row]:
-        counted = [p for p in lines(self.directory / "state" / "logs" / "progress.jsonl") if self._counts(p["at"])]
-        if not counted:
-            yield "whole trigger", "run longer than the first minute"
-            return
-        took = [p["trigger_ms"] for p in counted]
-        acting = {c["cycle"] for c in self.cycles if c["actions"]}
-        acted = [p["trigger_ms"] for p in counted if p["batch"] in acting]
-        yield "whole trigger, p50 / p95 / max", _ms(took)
-        yield "... those that acted, p50 / p95 / max", f"{_ms(acted)} (n {len(acted)})"
-        yield "... triggers over 1 s", f"{sum(t > 1000 for t in took)} of {len(took)}"
-        parts = {k: [p["durations_ms"].get(k, 0.0) for p in counted] for k in counted[-1]["durations_ms"]}
-        yield "... Spark's parts, p50 / p95", _parts(parts)
-        late = [c for c in self.cycles if c["t"] > self.load_began + self.warm_up_s]
-        stages = {
-            k.removesuffix("_s"): [c["stages"][k] * 1e3 for c in late if k in c["stages"]] for c in late for k in c["stages"]
-        }
-        yield "... the cycle's stages, p50 / p95", _parts(stages)
-
-    def _counts(self, at: str) -> bool:
-        return datetime.fromisoformat(at).timestamp() > self.load_began + self.warm_up_s
+        yield from triggers(self.directory / "state" / "logs", self.load_began + self.warm_up_s)
 
     def _reactions(self) -> Iterator[Row]:
         found = list(self._found_reactions())
@@ -225,6 +206,27 @@ class Run:
             if newest is None or newest.offset < last:
                 until = min(until, newest.appended if newest else self.load_began)
         return float(until)
+
+
+def triggers(logs: Path, after: float) -> Iterator[Row]:
+    """Return how long a job's triggers took that began after a time, and what of them took how long."""
+    counted = [p for p in lines(logs / "progress.jsonl") if datetime.fromisoformat(p["at"]).timestamp() > after]
+    if not counted:
+        yield "whole trigger", "run longer than the first minute"
+        return
+    cycles = lines(logs / "cycles.jsonl")
+    took = [p["trigger_ms"] for p in counted]
+    acting = {c["cycle"] for c in cycles if c["actions"]}
+    acted = [p["trigger_ms"] for p in counted if p["batch"] in acting]
+    yield "whole trigger, p50 / p95 / max", _ms(took)
+    if acted:
+        yield "... those that acted, p50 / p95 / max", f"{_ms(acted)} (n {len(acted)})"
+    yield "... triggers over 1 s", f"{sum(t > 1000 for t in took)} of {len(took)}"
+    parts = {k: [p["durations_ms"].get(k, 0.0) for p in counted] for k in counted[-1]["durations_ms"]}
+    yield "... Spark's parts, p50 / p95", _parts(parts)
+    late = [c for c in cycles if c["t"] > after]
+    stages = {k.removesuffix("_s"): [c["stages"][k] * 1e3 for c in late if k in c["stages"]] for c in late for k in c["stages"]}
+    yield "... the cycle's stages, p50 / p95", _parts(stages)
 
 
 def _appended(records: list[Processed]) -> list[float]:

@@ -31,7 +31,7 @@ from autoscaler.streaming.reading import Share
 from autoscaler.streaming.source import Plan, shards
 from autoscaler.streaming.state import State
 
-TOPIC_SIZE = 100  # partitions of a topic
+TOPIC_SIZE = 50  # partitions of a topic
 SCALED_TO = 100_000
 _TIMEOUT_S = 120.0
 
