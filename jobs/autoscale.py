@@ -29,7 +29,7 @@ from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.kafka_retention import KafkaRetention
 from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
-from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.processes import ProcessPool, slot_of
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
@@ -65,6 +65,7 @@ class Job:
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
         self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
+        self.control_logs = ControlLogs(connection)
         self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
@@ -79,16 +80,16 @@ class Job:
             summarise=summarise,
             restore=restore,
             sink=self._line,
-            watch=None if acts and managed else self._watch(group, connection),
+            watch=None if acts and managed else self._watch(group),
             start=(lambda: self._pool(group)) if acts and not managed else None,
             place=(lambda: self._placements(group, connection)) if acts and not managed else None,
             tails=KafkaTails(connection, read_committed=group.read_committed),
             retention=self.retention,
         )
 
-    def _watch(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaWatch:
+    def _watch(self, group: Group) -> KafkaWatch:
         return KafkaWatch(
-            connection=connection,
+            logs=self.control_logs,
             group=group.group,
             topics=group.topics,
             lease_s=self.settings.handover.lease_s,

@@ -32,11 +32,63 @@ _CALL_S = 2.0
 _READ_S = 2.0
 
 
+class ControlLogs:
+    """Whether a cluster has control logs, looked for once for all of its groups that are only watched.
+
+    A look costs a request, or the time in which an absent broker does not answer: hundreds of groups would wait for it one after
+    the other.
+
+    Args:
+        connection: librdkafka's connection settings; references are read by each new client.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = dict(connection)
+        self._admin: AdminClient | None = None
+        self._there = False
+        self._failure = self._stamp = ""
+        self._again_at = 0.0
+
+    def look(self) -> "AdminClient | None":
+        """Return a client of the cluster if it has control logs; ``None`` if it has none.
+
+        Raises:
+            TransientError: No broker answers, or none did a moment ago.
+        """
+        if time.monotonic() >= self._again_at:
+            self._failure = ""
+            try:
+                self._there = self._look()
+            except AutoscalerError as e:
+                self._failure = str(e)
+            self._again_at = time.monotonic() + (_RETRY_S if self._failure or self._there else _ABSENT_S)
+        if self._failure:
+            raise TransientError(self._failure)
+        return self._admin if self._there else None
+
+    def _look(self) -> bool:
+        if self._admin is None or self._stamp != stamp(self.connection):  # an old one knows the old password
+            self._stamp, self._admin = stamp(self.connection), admin_client(self.connection)
+        answering(self._admin, self.connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
+        return {CONTROL_TOPIC, HEARTBEAT_TOPIC} <= describe(
+            self._admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC}, timeout_s=_CALL_S
+        ).keys()
+
+    def renew(self) -> None:
+        """Look again with a new client: an old one finds no leaders of a topic that was made anew."""
+        self._admin, self._again_at = None, 0.0
+
+    @property
+    def is_outdated(self) -> bool:
+        """Say whether what the connection refers to has changed since the client was made."""
+        return self._stamp != stamp(self.connection)
+
+
 class KafkaWatch:
     """One group's control log, looked at; connects with the first ``observe``.
 
     Args:
-        connection: librdkafka's connection settings; references are read by each new client.
+        logs: Of the group's cluster; shared by all its groups.
         group: The group's id.
         topics: What the group consumes: names, patterns, what is left out of these.
         lease_s: Lease of workers that no heartbeat has told one of, in seconds.
@@ -47,22 +99,21 @@ class KafkaWatch:
     def __init__(
         self,
         *,
-        connection: Connection,
+        logs: ControlLogs,
         group: str,
         topics: tuple[str, ...],
         lease_s: float,
         slot_of: Callable[[str], int | None],
         clock: Clock,
     ) -> None:
-        self._connection, self._group, self._topics = dict(connection), group, topics
+        self._logs, self._group, self._topics = logs, group, topics
         self._lease_s, self._slot_of, self._clock = lease_s, slot_of, clock
         self._tick_s = tick_every_s(lease_s)
         self._log: LogReader | None = None
         self._state = ControllerState(group, "", lease_s)
         self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
         self._goal: dict[str, int] = {}  # what must have been read before anything is said
-        self._admin: AdminClient | None = None
-        self._failure = self._stamp = ""
+        self._failure = ""
         self._again_at = 0.0
 
     def observe(self) -> GroupState | None:
@@ -97,22 +148,21 @@ class KafkaWatch:
 
     def _opened(self) -> LogReader | None:
         """Open the log, but not again and again while it cannot be: a cycle must not wait for an absent broker each time."""
+        admin = self._logs.look()
+        if admin is None:
+            return None
         if time.monotonic() >= self._again_at:
             self._failure = ""
             try:
-                self._log = self._open()
+                self._log = self._open(admin)
             except AutoscalerError as e:
                 self._failure = str(e)
-            self._again_at = time.monotonic() + (_RETRY_S if self._failure else _ABSENT_S)
+            self._again_at = time.monotonic() + _RETRY_S
         if self._failure:
             raise TransientError(self._failure)
         return self._log
 
-    def _open(self) -> LogReader | None:
-        if self._admin is None or self._stamp != stamp(self._connection):  # an old one knows the old password
-            self._stamp, self._admin = stamp(self._connection), admin_client(self._connection)
-        admin = self._admin
-        answering(admin, self._connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
+    def _open(self, admin: "AdminClient") -> LogReader | None:
         topics = chosen(admin, self._topics, timeout_s=_CALL_S)
         found = describe(admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics}, timeout_s=_CALL_S)
         if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
@@ -120,7 +170,7 @@ class KafkaWatch:
         control = found[CONTROL_TOPIC]
         self._state = ControllerState(self._group, control.topic_id, self._lease_s)
         log = SilentReader(
-            self._connection,
+            self._logs.connection,
             admin,
             group=self._group,
             partition=partition_for(self._group, control.partitions),
@@ -142,7 +192,7 @@ class KafkaWatch:
         control = log.facts.get(CONTROL_TOPIC)
         if log.lost or control is None or control.topic_id != self._state.control_id:
             self.close()
-            self._admin = None  # an old one finds no leaders of a topic that was made anew
+            self._logs.renew()
             msg = "the topics of the control log were made anew or deleted, or lost their end; it is read again"
             raise TransientError(msg)
         if log.refused:
@@ -151,6 +201,6 @@ class KafkaWatch:
             raise TransientError("; ".join(log.refused.values()))
         silent_s = log.silent_s
         if silent_s > self._tick_s + _STALE_S:
-            if silent_s > _REOPEN_S or stamp(self._connection) != self._stamp:
+            if silent_s > _REOPEN_S or self._logs.is_outdated:
                 self.close()
             raise TransientError(f"the control log could not be read for {silent_s:.0f} s: is the broker away?")

@@ -9,7 +9,7 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_release import release
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_topics import check_control_topics, describe
-from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.handover.codec import PARTITIONS
@@ -40,7 +40,7 @@ def test_nobody_but_the_controller_makes_the_topics_of_the_control_log(
     try:
         until("the worker waits", lambda: "waiting for the controller's topics" in caplog.text)
         watch = KafkaWatch(
-            connection=eager.connection(), group=group, topics=(topic,), lease_s=LEASE_S, slot_of=lambda _: None,
+            logs=ControlLogs(eager.connection()), group=group, topics=(topic,), lease_s=LEASE_S, slot_of=lambda _: None,
             clock=SystemClock(),
         )  # fmt: skip
         assert watch.observe() is None

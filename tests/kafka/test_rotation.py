@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.errors import TransientError
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
@@ -46,7 +46,12 @@ def test_every_client_of_the_job_takes_a_changed_password_and_none_says_it(
     connection = scrambled.connection("job")
     control = controller(scrambled, topic, group)
     watch = KafkaWatch(
-        connection=connection, group=f"{group}-2", topics=(topic,), lease_s=3.0, slot_of=lambda _: None, clock=SystemClock()
+        logs=ControlLogs(connection),
+        group=f"{group}-2",
+        topics=(topic,),
+        lease_s=3.0,
+        slot_of=lambda _: None,
+        clock=SystemClock(),
     )
     reader = KafkaGroupReader(connection, (group,), SystemClock(), 0.2)
     measured = Measured(connection, (GroupRules(group=group, topics=(topic,)),))

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka_topics import describe
-from autoscaler.adapters.kafka_watch import KafkaWatch
+from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import TransientError
 from autoscaler.handover.codec import partition_for
@@ -38,7 +38,7 @@ def watch(world: KafkaWorld) -> Iterator[KafkaWatch]:
 
 def watching(world: KafkaWorld) -> KafkaWatch:
     return KafkaWatch(
-        connection=world.broker.connection(), group=world.group, topics=(world.topic,), lease_s=world.lease_s,
+        logs=ControlLogs(world.broker.connection()), group=world.group, topics=(world.topic,), lease_s=world.lease_s,
         slot_of=world.slot_of, clock=SystemClock(),
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: Kafka
 
 def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld) -> None:
     other = KafkaWatch(
-        connection=world.broker.connection(), group=f"{world.group}-native", topics=(world.topic,), lease_s=world.lease_s,
+        logs=ControlLogs(world.broker.connection()), group=f"{world.group}-native", topics=(world.topic,), lease_s=world.lease_s,
         slot_of=world.slot_of, clock=SystemClock(),
     )  # fmt: skip
     try:
@@ -156,7 +156,7 @@ def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld) -> None:
 
 def test_an_absent_broker_is_said_and_asked_again_only_after_a_while(world: KafkaWorld) -> None:
     absent = KafkaWatch(
-        connection={"bootstrap.servers": "127.0.0.1:9"}, group="g", topics=("t",), lease_s=3.0, slot_of=world.slot_of,
+        logs=ControlLogs({"bootstrap.servers": "127.0.0.1:9"}), group="g", topics=("t",), lease_s=3.0, slot_of=world.slot_of,
         clock=SystemClock(),
     )  # fmt: skip
     try:
