@@ -84,6 +84,7 @@ class Shop:
         return self.spawn(
             f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", self.broker.bootstrap,
             "--topic", TOPIC, "--scenario", str(scenario), "--duration", str(duration_s), "--log", str(self.directory / name),
+            "--seed", str(len(self.children)),  # of two loads no record is like another, or the check would take it for a repeat
         )  # fmt: skip
 
     def cycles(self, since: float = 0.0) -> list[dict[str, object]]:

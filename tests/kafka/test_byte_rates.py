@@ -7,7 +7,6 @@ import json
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
 from tests.kafka.measuring import Measured
 
-WINDOW_S, IDLE_S, LOAD_S, BATCHES_PER_S, PARTITIONS = 60.0, 2.0, 4.0, 8, 2
+WINDOW_S, IDLE_S, BATCHES, BATCHES_PER_S, PARTITIONS = 90.0, 2.0, 32, 8, 2
 BATCH, RECORD = 60, 1000  # records of a batch, bytes of a record
 OFF = 0.02  # of the bytes sent
 
@@ -64,50 +63,50 @@ class Counted:
         assert self.producer.flush(120) == 0
 
 
-@dataclass
-class Seen:
-    """What has been measured of a load.
-
-    Attributes:
-        last: When all of it had arrived.
-        shrunk: Whether the log of a partition was seen to shrink.
-    """
-
-    last: LoadSnapshot
-    shrunk: bool
-
-
 def compare(
-    cluster: Cluster, group: str, producer: Counted, *, keys: int = 10**6, meanwhile: Callable[[], None] = lambda: None
-) -> Seen:
-    """Measure a load from before its first record until after its last, and hold the bytes against the producer's."""
-    producer.batch(keys)  # connected, and a size of records is known
+    cluster: Cluster,
+    group: str,
+    producer: Counted,
+    *,
+    keys: int = 10**6,
+    shrinks: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> LoadSnapshot:
+    """Measure a load from before its first record until after its last, and hold the bytes against the producer's.
+
+    Args:
+        keys: How many the records have.
+        shrinks: Whether the log of a partition is to be seen to shrink during the load.
+        meanwhile: What else happens, in the middle of the load.
+    """
+    for _ in range(BATCHES if shrinks else 1):  # connected, a size of records is known, and there is something to take away
+        producer.batch(keys)
     sizes: dict[int, int] = {}
     shrunk = False
     with Measured(cluster.connection(), (GroupRules(group=group, topics=(producer.topic,)),), window_s=WINDOW_S) as measured:
         begin = time.monotonic() + IDLE_S
         measured.until(lambda s: s.known and time.monotonic() > begin)
         ends = {p.partition: p.log_end or 0 for p in measured.one().loads}
-        before, began, rounds, done = producer.wire(), time.monotonic(), 0, False
-        while (ran := time.monotonic() - began) < LOAD_S:
-            if rounds < ran * BATCHES_PER_S:
+        before, began, sent_batches = producer.wire(), time.monotonic(), 0
+        while sent_batches < BATCHES or (shrinks and not shrunk):
+            if sent_batches < min(BATCHES, (time.monotonic() - began) * BATCHES_PER_S):
                 producer.batch(keys)
-                rounds += 1
-            if not done and ran > LOAD_S / 2:
-                meanwhile()
-                done = True
+                sent_batches += 1
+                if sent_batches == BATCHES // 2:
+                    meanwhile()
             measured.one()
             now = {f["partition"]: f["size_bytes"] for f in measured.facts if f["error"] is None}
             shrunk |= any(size < sizes.get(partition, 0) for partition, size in now.items())
             sizes |= now
+            assert time.monotonic() < began + WINDOW_S, "the load is longer than the window, or no log has shrunk in it"
             time.sleep(0.05)
-        sent, records = producer.wire() - before, rounds * BATCH * PARTITIONS
+        sent, records = producer.wire() - before, BATCHES * BATCH * PARTITIONS
         found = measured.until(lambda s: s.known and sum((p.log_end or 0) - ends[p.partition] for p in s.loads) >= records)
-    assert all(LOAD_S < p.window_s < WINDOW_S for p in found.loads), "the load is longer than the window"
+    assert all(p.window_s < WINDOW_S for p in found.loads), "the load is longer than the window"
     counted = sum((p.bytes_per_s or 0.0) * p.window_s for p in found.loads)
     assert counted == pytest.approx(sent, rel=OFF), f"{counted / sent - 1:+.2%}"
     print(f"of {sent} bytes {counted / sent - 1:+.2%}")
-    return Seen(found, shrunk)
+    return found
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def topic(make_topic: Callable[..., str]) -> str:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_codec_counts_as_it_lies_in_the_log(broker: Broker, topic: str, group: str, codec: str) -> None:
     seen = compare(broker, group, Counted(broker, topic, **{"compression.type": codec}))
-    assert {p.rate_source for p in seen.last.loads} == {RateSource.LOG_DIRS}
+    assert {p.rate_source for p in seen.loads} == {RateSource.LOG_DIRS}
 
 
 def test_transactions(broker: Broker, topic: str, group: str) -> None:
@@ -130,22 +129,15 @@ def test_a_log_that_is_compacted_meanwhile(tmp_path: Path, group: str) -> None:
         topic = create_topic(
             broker, "compacted", PARTITIONS, cleanup_policy="compact", segment_bytes=2**20, min_cleanable_dirty_ratio=0.01
         )
-        assert compare(broker, group, Counted(broker, topic), keys=20).shrunk
+        compare(broker, group, Counted(broker, topic), keys=20, shrinks=True)
 
 
 def test_segments_that_are_deleted_meanwhile(tmp_path: Path, group: str) -> None:
     with Broker(
         tmp_path, heap_mb=160, settings={"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
     ) as broker:
-        topic = create_topic(
-            broker,
-            "short",
-            PARTITIONS,
-            segment_bytes=2**20,
-            retention_bytes=2**20,
-            file_delete_delay_ms=1,
-        )
-        assert compare(broker, group, Counted(broker, topic)).shrunk
+        topic = create_topic(broker, "short", PARTITIONS, segment_bytes=2**20, retention_bytes=2**20, file_delete_delay_ms=1)
+        compare(broker, group, Counted(broker, topic), shrinks=True)
 
 
 def test_a_leader_that_dies_meanwhile(three_brokers: Cluster, group: str) -> None:
