@@ -90,6 +90,10 @@ class Run:
         took = [t for t in first if t is not None]
         yield "the broker was away for", f"{back - away:.1f} s"
         yield "... from its first answer to the next record, first and last partition", f"{min(took):.2f} and {max(took):.2f} s"
+        workers: dict[str, float] = {}
+        for record in sorted((r for records in self.processed.values() for r in records if r.done >= back), key=lambda r: r.done):
+            workers.setdefault(record.worker, record.done - back)
+        yield "... the same, first and last consumer", f"{min(workers.values()):.2f} and {max(workers.values()):.2f} s"
         yield "... partitions without a record since", f"{len(first) - len(took)} of {len(first)}"
         before = {r.worker for records in self.processed.values() for r in records if away - 5 <= r.done < away}
         after = {r.worker for records in self.processed.values() for r in records if r.done >= back}
