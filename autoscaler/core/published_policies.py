@@ -15,13 +15,14 @@ What is known to be wrong with them is kept, for a baseline must be what it says
 - ``REASSIGN`` may pack onto fewer consumers than run, and comes again in every cycle where a rebalance takes longer than that.
 - What a spike took comes back only below ``down_ratio``, far below ``up_ratio``.
 - Contents are numbered as they were created, whoever held them, so that more moves than has to.
+- A partition that nobody holds is no reason to act, and without any partition no consumer is needed: who runs them sees to both.
 - Records in flight count as lag; all consumers are alike; how long a new one takes to start is not asked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from math import ceil
+from math import ceil, isfinite
 
 from autoscaler.packing import assign_2d
 from autoscaler.packing.placement import P
@@ -208,9 +209,16 @@ def linear(
         The action, and the placement to have after it; ``current`` where there is nothing to do.
 
     Raises:
-        ValueError: As of ``auto_scale_cg``.
+        ValueError: As of ``auto_scale_cg``; ``mu`` or a ratio that is no number above 0, a rate that is none from 0 on.
     """
     _check(current, rates)
+    for name, value in (("mu", mu), ("up_ratio", up_ratio), ("down_ratio", down_ratio)):
+        if not (isfinite(value) and value > 0):
+            msg = f"{name} must be a number above 0, not {value}"
+            raise ValueError(msg)
+    if wrong := [p for p, rate in rates.items() if not (isfinite(rate) and rate >= 0)]:
+        msg = f"the rate of partition {wrong[0]} must be a number from 0 on, not {rates[wrong[0]]}"
+        raise ValueError(msg)
     partitions = sorted(rates)
     total = sum(rates.values())
     count = max(1, ceil(total / (mu * up_ratio)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -174,3 +175,19 @@ def test_every_answer_places_every_partition_once_and_its_action_says_how_many(
             assert placed == current
         if action is Action.DOWN:
             assert len(placed) < consumers
+
+
+@pytest.mark.parametrize(
+    ("rate", "changes", "said"),
+    [
+        (1.0, {"mu": 0.0}, "mu must be a number above 0, not 0"),
+        (1.0, {"mu": -1.0}, "mu must be a number above 0, not -1"),
+        (1.0, {"mu": 1.0, "up_ratio": float("nan")}, "up_ratio must be a number above 0, not nan"),
+        (1.0, {"mu": 1.0, "down_ratio": 0.0}, "down_ratio must be a number above 0, not 0"),
+        (float("inf"), {"mu": 1.0}, "the rate of partition 0 must be a number from 0 on, not inf"),
+        (-1.0, {"mu": 1.0}, "the rate of partition 0 must be a number from 0 on, not -1"),
+    ],
+)
+def test_the_linear_one_refuses_numbers_that_are_none(rate: float, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        linear([[0]], {0: rate}, **changes)
