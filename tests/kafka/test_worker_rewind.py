@@ -22,17 +22,18 @@ def test_a_planned_move_repeats_nothing_after_a_late_commit(
     (workers.folder / "armed").touch()
     produce(topic, {0: 400})
     until("it is stopped within its commit", lambda: not (workers.folder / "armed").exists())
+    produce(topic, {0: 100})  # whatever it is about to commit, these are not among it
     time.sleep(LEASE_S + 1)  # its lease and the margin are over
     control.expire(a)
     control.plan({0: b})
-    all_processed(workers, {0: 400})
-    until("all is committed", lambda: control.committed_at(0, 400))
+    all_processed(workers, {0: 500})
+    until("all is committed", lambda: control.committed_at(0, 500))
     workers.signal("w-0", signal.SIGCONT)
-    until("the offset went back", lambda: not control.committed_at(0, 400))
+    until("the offset went back", lambda: not control.committed_at(0, 500))
     before = workers.processed()
     control.plan({0: c})  # everybody is well
     control.holds(c, {0})
-    until("it is committed again", lambda: control.committed_at(0, 400))
+    until("it is committed again", lambda: control.committed_at(0, 500))
     produce(topic, {0: 10})
-    until("what comes next is processed", lambda: (0, 409) in workers.processed(), workers.said)
-    assert {k for k, n in workers.processed().items() if n > before[k]} == {(0, 400 + n) for n in range(10)}
+    until("what comes next is processed", lambda: (0, 509) in workers.processed(), workers.said)
+    assert {k for k, n in workers.processed().items() if n > before[k]} == {(0, 500 + n) for n in range(10)}
