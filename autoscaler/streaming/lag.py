@@ -3,14 +3,15 @@
 Pure: numpy only. Unknown is never zero: a commit that could not be read, or one beyond the end, gives no lag.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.state import COMMIT, Array, State, find, keys
-from autoscaler.topics import means
+from autoscaler.topics import means, names, patterns
 
 UNKNOWN = -2  # of a commit; -1 is "nothing committed"
 
@@ -27,9 +28,11 @@ class GroupRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
-    """Committed offsets of one group: -1 nothing committed, -2 unknown; ``topic`` indexes ``topics``."""
+    """Committed offsets of one read: -1 nothing committed, -2 unknown; ``group`` indexes ``groups``, ``topic`` ``topics``."""
 
+    groups: tuple[str, ...]
     topics: tuple[str, ...]
+    group: Array
     topic: Array
     partition: Array
     ts: Array
@@ -37,9 +40,15 @@ class Commits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
-    """One group's columns beside the state's rows ``at``: NaN and -1 are unknown (``committed`` -2: unknown)."""
+class Lags:
+    """Columns of every partition of every group: NaN and -1 are unknown (``committed`` -2: unknown).
 
+    Attributes:
+        group: Index of the group, rising.
+        at: Index of the state's row, rising within a group.
+    """
+
+    group: Array
     at: Array
     records: Array
     bytes: Array
@@ -48,36 +57,46 @@ class Lag:
     known: Array
 
 
-def with_commits(state: State, commits: Mapping[str, Commits]) -> State:
-    """Return the state with each group's newly read commits; those that could not be read keep their last value and time."""
-    out = {g: c for g, c in state.commits.items() if g in commits}
-    for group, read in commits.items():
-        kept = np.full(len(state.rows), UNKNOWN, np.int64)
-        ts = np.full(len(state.rows), np.nan)
-        if (old := out.get(group)) is not None:
-            i = find(state.rows["key"], old["key"])
-            kept[i[i >= 0]], ts[i[i >= 0]] = old["offset"][i >= 0], old["ts"][i >= 0]
-        good = read.offset > UNKNOWN
-        i = find(state.rows["key"], keys(state.topics, read.topics, read.topic, read.partition)[good])
-        kept[i[i >= 0]], ts[i[i >= 0]] = read.offset[good][i >= 0], read.ts[good][i >= 0]
-        entry = np.zeros(len(kept), COMMIT)
-        entry["key"], entry["ts"], entry["offset"] = state.rows["key"], ts, kept
-        out[group] = entry[kept > UNKNOWN]
-    return replace(state, commits=out)
+def places(state: State, group: Array, key: Array) -> Array:
+    """Return one number for each pair of a group's index and a partition's key, rising by group, then row; -1: no such row."""
+    row = find(state.rows["key"], key)
+    return np.where((row >= 0) & (group >= 0), group * max(len(state.rows), 1) + row, -1)
 
 
-def lag_of(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
-    """Return one group's lag for each partition of its topics."""
-    mine = [i for i, t in enumerate(state.topics) if means(group.topics, t)]
-    at = np.flatnonzero(np.isin(state.rows["topic"], mine))
+def with_commits(state: State, groups: Sequence[str], read: Commits) -> State:
+    """Return the state with the newly read commits of ``groups``; those that could not be read keep their last value and time.
+
+    Commits of other groups are forgotten. All groups at once: with hundreds of them, what is done for each is what costs.
+    """
+    kept, of = _flat(state, groups)
+    good = read.offset > UNKNOWN
+    entry = np.zeros(int(good.sum()), COMMIT)
+    entry["key"] = keys(state.topics, read.topics, read.topic, read.partition)[good]
+    entry["ts"], entry["offset"] = read.ts[good], read.offset[good]
+    every = np.concatenate([kept, entry])
+    place = places(state, np.concatenate([of, renumbered(read.groups, groups, read.group)[good]]), every["key"])
+    order = np.argsort(place, kind="stable")
+    order = order[place[order] >= 0]
+    last = np.diff(place[order], append=-1) != 0  # the newest of each, since what was kept stands before what was read
+    every, group = every[order][last], place[order][last] // max(len(state.rows), 1)
+    each = np.split(every, np.searchsorted(group, np.arange(1, len(groups))))
+    return replace(state, commits=dict(zip(groups, each, strict=True)))
+
+
+def lags(state: State, groups: Sequence[GroupRules], now: float, rules: Rules) -> Lags:
+    """Return the lag of every group for each partition of its topics."""
+    group, at = _rows(state, groups)
     rows = state.rows[at]
-    entry = state.commits.get(group.group, np.zeros(0, COMMIT))
-    i = find(entry["key"], rows["key"])
+    entry, of = _flat(state, [g.group for g in groups])
+    place = places(state, of, entry["key"])
+    entry, place = entry[place >= 0], place[place >= 0]
+    i = find(place, group * max(len(state.rows), 1) + at)
     committed = np.where(i >= 0, entry["offset"][i], UNKNOWN) if len(entry) else np.full(len(rows), UNKNOWN, np.int64)
     committed_ts = np.where(i >= 0, entry["ts"][i], np.nan) if len(entry) else np.full(len(rows), np.nan)
-    end = rows["stable"] if group.read_committed else rows["end"]
+    earliest = np.array([g.earliest for g in groups], bool)[group]
+    end = np.where(np.array([g.read_committed for g in groups], bool)[group], rows["stable"], rows["end"])
     sampled = ~np.isnan(rows["ts"])
-    position = np.where(committed >= 0, np.maximum(committed, rows["start"]), rows["start"] if group.earliest else end)
+    position = np.where(committed >= 0, np.maximum(committed, rows["start"]), np.where(earliest, rows["start"], end))
     beyond = committed > rows["end"]
     certain = sampled & (committed > UNKNOWN) & ~beyond & (end >= 0)
     records = np.where(certain, np.maximum(0, end - position), -1)
@@ -85,7 +104,8 @@ def lag_of(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
     seconds = _seconds(state, at, rows, position, records)
     with np.errstate(invalid="ignore"):
         fresh = (now - rows["ts"] <= rules.known_for_s) & (now - committed_ts <= rules.known_for_s)
-    return Lag(
+    return Lags(
+        group=group,
         at=at,
         records=records,
         bytes=np.where(certain, records * mean, np.nan),
@@ -93,6 +113,35 @@ def lag_of(state: State, group: GroupRules, now: float, rules: Rules) -> Lag:
         committed=committed,
         known=fresh & certain & ~np.isnan(rows["bytes_per_s"]),
     )
+
+
+def renumbered(names: Sequence[str], known: Sequence[str], index: Array) -> Array:
+    """Return an index into ``names`` as one into ``known``; -1 for a name that is not among these."""
+    number = {name: i for i, name in enumerate(known)}
+    return np.array([number.get(n, -1) for n in names], np.int64)[index] if len(names) else np.full(len(index), -1, np.int64)
+
+
+def _flat(state: State, groups: Sequence[str]) -> tuple[Array, Array]:
+    """Return the commits of these groups one after the other, and the index of the group of each."""
+    kept = [state.commits.get(g, np.zeros(0, COMMIT)) for g in groups]
+    return np.concatenate([np.zeros(0, COMMIT), *kept]), np.repeat(np.arange(len(groups)), [len(x) for x in kept])
+
+
+def _rows(state: State, groups: Sequence[GroupRules]) -> tuple[Array, Array]:
+    """Return the index of the group and that of the row, of every partition of every group's topics."""
+    number = {t: i for i, t in enumerate(state.topics)}
+    begin = np.searchsorted(state.rows["topic"], np.arange(len(state.topics) + 1))
+    of_topic = [np.arange(a, b) for a, b in itertools.pairwise(begin)]
+    found = [np.concatenate([np.arange(0), *(of_topic[t] for t in _meant(g.topics, number))]) for g in groups]
+    return np.repeat(np.arange(len(groups)), [len(x) for x in found]), np.concatenate([np.arange(0), *found])
+
+
+def _meant(topics: tuple[str, ...], number: Mapping[str, int]) -> list[int]:
+    """Return the numbers of the topics that a group means, rising; most groups have no pattern, and then few are looked at."""
+    found = {number[t] for t in names(topics) if t in number}
+    if patterns(topics):
+        found |= {i for t, i in number.items() if means(topics, t)}
+    return sorted(found)
 
 
 def _seconds(state: State, at: Array, rows: Array, position: Array, records: Array) -> Array:

@@ -4,7 +4,7 @@ A thousand partitions cross Spark's boundaries between Python and the JVM as one
 there is the number of rows and columns. Nothing here touches Spark or Kafka.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,12 @@ LOADS = pa.schema([
     ("size_bytes", pa.int64()), ("known", pa.bool_()), ("age_s", pa.float64()), ("window_s", pa.float64()),
     ("rate_source", _NAME), ("bytes_total", pa.float64()), ("records_total", pa.float64()), ("error", _NAME),
 ])  # fmt: skip
+
+
+def table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return rows as a table; Arrow makes none with dictionaries from rows."""
+    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
+    return pa.Table.from_pylist(list(rows), plain).cast(schema)
 
 
 def pack(table: pa.Table) -> bytes:

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from autoscaler.streaming import counters, schema
 from autoscaler.streaming.counters import Facts, Rules, Step
-from autoscaler.streaming.lag import Commits, GroupRules, Lag, lag_of, with_commits
-from autoscaler.streaming.state import SLOT, State, dump, load
+from autoscaler.streaming.lag import UNKNOWN, Commits, GroupRules, Lags, lags, places, renumbered, with_commits
+from autoscaler.streaming.state import SLOT, State, dump, keys, load
 from autoscaler.topics import means
 
 
@@ -41,11 +41,10 @@ def step(
     used = counters.base_slot(state, read, rules)
     base = None if used is None else np.frombuffer(slot(used), SLOT)
     done = counters.advance(state, read, base, rules)
-    state = with_commits(done.state, _commits(commits, groups))
-    errors = _errors(state, facts)
-    tables = [_loads(state, g, lag_of(state, g, read_ts, rules), read_ts, errors=errors, commits=commits) for g in groups]
-    tables += [_lost(lost, g, read_ts) for g in groups] if lost.num_rows else []
-    loads = pa.concat_tables([t for t in tables if t.num_rows] or [schema.LOADS.empty_table()]).unify_dictionaries()
+    state = with_commits(done.state, [g.group for g in groups], _commits(commits))
+    loads = _loads(state, groups, lags(state, groups, read_ts, rules), read_ts, facts=facts, commits=commits)
+    if lost.num_rows:
+        loads = pa.concat_tables([loads, _lost(lost, groups, read_ts)]).unify_dictionaries()
     return Step(state=state, write=done.write, write_id=done.write_id, drop=done.drop), loads
 
 
@@ -66,44 +65,53 @@ def _facts(table: pa.Table) -> Facts:
 _NUMBERS = ("partition", "sample_ts", "leader", "leader_epoch", "log_start", "log_end", "last_stable", "size_bytes")
 
 
-def _commits(table: pa.Table, groups: Sequence[GroupRules]) -> dict[str, Commits]:
-    group, topic = schema.names(table, "group"), schema.names(table, "topic")
-    partition, ts = schema.numbers(table, "partition"), schema.numbers(table, "sample_ts")
-    offset = np.where(schema.names(table, "error").index >= 0, -2, schema.numbers(table, "committed"))
-    out = {}
-    for g in groups:
-        mine = group.index == (group.names.index(g.group) if g.group in group.names else -9)
-        out[g.group] = Commits(
-            topics=topic.names, topic=topic.index[mine], partition=partition[mine], ts=ts[mine], offset=offset[mine]
-        )
-    return out
+def _commits(table: pa.Table) -> Commits:
+    group, topic, error = (schema.names(table, c) for c in ("group", "topic", "error"))
+    return Commits(
+        groups=group.names, topics=topic.names, group=group.index, topic=topic.index,
+        partition=schema.numbers(table, "partition"), ts=schema.numbers(table, "sample_ts"),
+        offset=np.where(error.index >= 0, UNKNOWN, schema.numbers(table, "committed")),
+    )  # fmt: skip
 
 
-def _errors(state: State, table: pa.Table, group: str | None = None) -> schema.Names:
-    """Return each row's error of this read, by the state's order of partitions."""
-    error, topic = schema.names(table, "error"), schema.names(table, "topic")
-    out = np.full(len(state.rows), -1, np.int32)
-    bad = error.index >= 0
-    if group is not None:
-        of = schema.names(table, "group")
-        bad &= of.index == (of.names.index(group) if group in of.names else -9)
-    if not bad.any():
-        return schema.Names((), out)
-    number = {t: i for i, t in enumerate(state.topics)}
-    at = np.array([number.get(t, -1) for t in topic.names], np.int64)[topic.index[bad]]
-    keys = (at << 32) | schema.numbers(table, "partition")[bad]
-    i = np.searchsorted(state.rows["key"], keys).clip(0, max(len(out) - 1, 0))
-    if len(out):
-        hit = state.rows["key"][i] == keys
-        out[i[hit]] = error.index[bad][hit]
-    return schema.Names(error.names, out)
+def _errors(state: State, groups: Sequence[GroupRules], lag: Lags, facts: pa.Table, commits: pa.Table) -> schema.Names:
+    """Return what went wrong in this read with each row of ``lag``: with the partition, or else with the group's commit."""
+    of_fact, of_commit = schema.names(facts, "error"), schema.names(commits, "error")
+    out = np.full(len(lag.at), -1, np.int32)
+    bad = of_commit.index >= 0
+    if bad.any():
+        group = schema.names(commits, "group")
+        of = renumbered(group.names, [g.group for g in groups], group.index)[bad]
+        out = _looked_up(
+            places(state, of, _keys(state, commits)[bad]), of_commit.index[bad] + len(of_fact.names),
+            lag.group * max(len(state.rows), 1) + lag.at,
+        )  # fmt: skip
+    bad = of_fact.index >= 0
+    if bad.any():
+        found = _looked_up(_keys(state, facts)[bad], of_fact.index[bad], state.rows["key"][lag.at])
+        out = np.where(found >= 0, found, out)
+    return schema.Names((*of_fact.names, *of_commit.names), out.astype(np.int32))
 
 
-def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors: schema.Names, commits: pa.Table) -> pa.Table:
+def _keys(state: State, table: pa.Table) -> Any:
+    topic = schema.names(table, "topic")
+    return keys(state.topics, topic.names, topic.index, schema.numbers(table, "partition"))
+
+
+def _looked_up(known: Any, values: Any, wanted: Any) -> Any:
+    """Return the value at each wanted key, -1 where there is none; the last one, where a key has several."""
+    order = np.argsort(known, kind="stable")
+    at = np.searchsorted(known[order], wanted, side="right") - 1
+    hit = (at >= 0) & (known[order][at] == wanted)
+    return np.where(hit, values[order][at], -1)
+
+
+def _loads(
+    state: State, groups: Sequence[GroupRules], lag: Lags, read_ts: float, *, facts: pa.Table, commits: pa.Table
+) -> pa.Table:
     rows, n = state.rows[lag.at], len(lag.at)
-    failed = _errors(state, commits, group.group)
-    error = _either(errors, failed, lag.at)
     sampled = ~np.isnan(rows["ts"])
+    committed_only = np.array([g.read_committed for g in groups], bool)[lag.group]
 
     def text(names: Sequence[str], index: Any) -> pa.Array:
         return schema.Names(tuple(names), np.asarray(index, np.int32)).column()
@@ -115,7 +123,7 @@ def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors:
         return schema.known(np.asarray(values, float), pa.float64())
 
     columns = {
-        "group": text([group.group], np.zeros(n)),
+        "group": text([g.group for g in groups], lag.group),
         "topic": text(state.topics, rows["topic"]),
         "partition": pa.array(rows["partition"], pa.int32()),
         "topic_id": text(state.topic_ids, rows["topic"]),
@@ -130,7 +138,7 @@ def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors:
         "committed": pa.array(lag.committed, pa.int64(), mask=lag.committed < -1),
         "log_start": offset(rows["start"]),
         "log_end": offset(rows["end"]),
-        "last_stable": offset(rows["stable"] if group.read_committed else np.full(n, -1)),
+        "last_stable": offset(np.where(committed_only, rows["stable"], -1)),
         "size_bytes": offset(rows["size"]),
         "known": pa.array(lag.known),
         "age_s": pa.array(read_ts - np.where(sampled, rows["ts"], rows["first"])),
@@ -138,29 +146,23 @@ def _loads(state: State, group: GroupRules, lag: Lag, read_ts: float, *, errors:
         "rate_source": text([str(s) for s in counters.SOURCES], rows["source"]),
         "bytes_total": pa.array(rows["bytes"]),
         "records_total": pa.array(rows["records"]),
-        "error": error.column(),
+        "error": _errors(state, groups, lag, facts, commits).column(),
     }
     return pa.Table.from_arrays([columns[f.name].cast(f.type) for f in schema.LOADS], schema=schema.LOADS)
 
 
-def _either(first: schema.Names, second: schema.Names, at: Any) -> schema.Names:
-    second_index = np.where(second.index >= 0, second.index + len(first.names), -1)
-    both = np.where(first.index >= 0, first.index, second_index)[at]
-    return schema.Names((*first.names, *second.names), both.astype(np.int32))
-
-
-def _lost(lost: pa.Table, group: GroupRules, read_ts: float) -> pa.Table:
-    """Return a row of partition -1 for each of the group's topics that could not be read at all."""
+def _lost(lost: pa.Table, groups: Sequence[GroupRules], read_ts: float) -> pa.Table:
+    """Return a row of partition -1 for each of a group's topics that could not be read at all."""
     rows = [
         {
             "group": group.group, "topic": r["topic"], "partition": -1, "topic_id": "", "read_ts": read_ts, "known": False,
             "age_s": 0.0, "window_s": 0.0, "rate_source": "none", "bytes_total": 0.0, "records_total": 0.0, "error": r["error"],
         }
         for r in lost.select(["topic", "error"]).to_pylist()
+        for group in groups
         if means(group.topics, r["topic"])
     ]  # fmt: skip
-    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.LOADS])
-    return pa.Table.from_pylist(rows, plain).cast(schema.LOADS)
+    return schema.table(rows, schema.LOADS)
 
 
 class Window(StatefulProcessor):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoscaler.streaming import counters
 from autoscaler.streaming.counters import Facts, Rules
-from autoscaler.streaming.lag import Commits, GroupRules, Lag, lag_of, with_commits
+from autoscaler.streaming.lag import Commits, GroupRules, Lags, lags, with_commits
 from autoscaler.streaming.state import SLOT, Array, State, dump, load
 
 RULES = Rules(window_s=10.0, known_for_s=3.0, default_record_bytes=1000.0)
@@ -50,13 +50,15 @@ class Bucket:
     def commit(self, ts: float, *offsets: int, group: str = "g") -> "Bucket":
         n = len(offsets)
         read = Commits(
+            groups=(group,),
             topics=("t",),
+            group=np.zeros(n, "i4"),
             topic=np.zeros(n, "i4"),
             partition=np.arange(n, dtype="i4"),
             ts=np.full(n, ts),
             offset=np.array(offsets),
         )
-        self.state = with_commits(self.state, {group: read})
+        self.state = with_commits(self.state, [group], read)
         return self
 
     def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500) -> "Bucket":
@@ -74,8 +76,8 @@ class Bucket:
         row: np.void = self.state.rows[0]
         return row
 
-    def lag(self, now: float, group: GroupRules = GROUP) -> Lag:
-        return lag_of(self.state, group, now, self.rules)
+    def lag(self, now: float, group: GroupRules = GROUP) -> Lags:
+        return lags(self.state, [group], now, self.rules)
 
     @property
     def source(self) -> str:
@@ -331,11 +333,12 @@ def test_known_needs_fresh_sample_rate_and_commit() -> None:
 def test_groups_do_not_see_each_other() -> None:
     b = Bucket().steady(5, per_s=100)
     other = GroupRules(group="h", topics=("t",))
-    read = {
-        g: Commits(topics=("t",), topic=np.zeros(1, "i4"), partition=np.zeros(1, "i4"), ts=np.full(1, 4.0), offset=np.array([o]))
-        for g, o in (("g", 400), ("h", 100))
-    }
-    b.state = with_commits(b.state, read)
+    zero = np.zeros(2, "i4")
+    read = Commits(
+        groups=("h", "somebody else's", "g"), topics=("t",), group=np.array([2, 0]), topic=zero, partition=zero,
+        ts=np.full(2, 4.0), offset=np.array([400, 100]),
+    )  # fmt: skip
+    b.state = with_commits(b.state, ["g", "h"], read)
     assert (b.lag(4).records.tolist(), b.lag(4, other).records.tolist()) == ([0], [300])
     assert len(b.lag(4, replace(GROUP, topics=("u",))).at) == 0
 

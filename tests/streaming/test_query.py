@@ -35,8 +35,7 @@ def row(**values: object) -> dict[str, object]:
 
 
 def table(*rows: dict[str, object]) -> pa.Table:
-    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.LOADS])
-    return pa.Table.from_pylist(list(rows), plain).cast(schema.LOADS)
+    return schema.table(rows, schema.LOADS)
 
 
 def test_loads_are_ordered_and_unknown_is_none() -> None:

@@ -7,9 +7,8 @@ from autoscaler.streaming import schema
 
 
 def commits(*rows: tuple[str, str, int, int | None, str | None]) -> pa.Table:
-    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema.COMMITS])
     keys = ("group", "topic", "partition", "committed", "error")
-    return pa.Table.from_pylist([dict(zip(keys, r, strict=True), sample_ts=1.5) for r in rows], plain).cast(schema.COMMITS)
+    return schema.table([dict(zip(keys, r, strict=True), sample_ts=1.5) for r in rows], schema.COMMITS)
 
 
 def test_packed_tables_come_back_as_one_in_one_piece() -> None:

@@ -1,0 +1,108 @@
+"""All groups of a bucket are worked on at once: each gets what it would get alone, whatever the others are."""
+
+from dataclasses import replace
+from random import Random
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.streaming import schema
+from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.lag import GroupRules
+from autoscaler.streaming.state import SLOT, State, dump, load
+from autoscaler.streaming.windows import step
+
+TOPICS = ("a", "ab", "b", "c-0", "c-1")
+MEANT = (*TOPICS, "^a", "^c-.*", "!c-1", "gone")
+RULES = Rules(window_s=5.0, known_for_s=2.5)
+
+groups = st.lists(
+    st.builds(
+        GroupRules,
+        group=st.sampled_from("pqrs"),
+        topics=st.lists(st.sampled_from([*TOPICS, "^a", "^c-.*", "!c-1", "gone"]), min_size=1, max_size=3, unique=True).map(
+            tuple
+        ),
+        earliest=st.booleans(),
+        read_committed=st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda g: g.group,
+)
+partitions = st.lists(st.tuples(st.sampled_from(TOPICS), st.integers(-1, 2)), max_size=8, unique=True)
+reads = st.lists(
+    st.tuples(
+        partitions,
+        st.lists(st.tuples(st.sampled_from("pqrsz"), st.sampled_from(TOPICS), st.integers(0, 2)), max_size=10, unique=True),
+        st.randoms(use_true_random=False),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+Read = tuple[list[tuple[str, int]], list[tuple[str, str, int]], Random]
+
+
+class Bucket:
+    """A bucket that is told of some groups."""
+
+    def __init__(self, told: list[GroupRules]) -> None:
+        self.groups, self.state, self.slots = told, State(), dict[int, bytes]()
+
+    def read(self, facts: pa.Table, commits: pa.Table) -> list[dict[str, object]]:
+        done, loads = step(self.state, facts, commits, self.groups, RULES, slot=lambda n: self.slots.get(n, b""))
+        if done.write is not None:
+            assert done.write.dtype == SLOT
+            self.slots[done.write_id] = done.write.tobytes()
+        self.state = load(dump(done.state))
+        rows: list[dict[str, object]] = loads.to_pylist()
+        return rows
+
+
+@given(groups, reads)
+def test_each_group_gets_what_it_would_get_alone(told: list[GroupRules], steps: list[Read]) -> None:
+    together, alone = Bucket(told), {g.group: Bucket([g]) for g in told}
+    for number, (listed, committed, random) in enumerate(steps):
+        facts, commits = _facts(number, listed, random), _commits(number, committed, random)
+        rows = together.read(facts, commits)
+        for group, bucket in alone.items():
+            assert [r for r in rows if r["group"] == group] == bucket.read(facts, commits), group
+        assert {r["group"] for r in rows} <= set(alone)
+
+
+def test_a_group_that_is_not_told_of_any_more_is_forgotten() -> None:
+    g = GroupRules(group="p", topics=("a",))
+    both = Bucket([g, replace(g, group="q")])
+    facts, commits = _facts(0, [("a", 0)], None), _commits(0, [("p", "a", 0), ("q", "a", 0)], None)
+    both.read(facts, commits)
+    assert sorted(both.state.commits) == ["p", "q"]
+    both.groups = [g]
+    both.read(facts, commits)
+    assert {k: len(v) for k, v in both.state.commits.items()} == {"p": 1}
+
+
+def _facts(number: int, listed: list[tuple[str, int]], random: Random | None) -> pa.Table:
+    rows = []
+    for topic, partition in listed:
+        failed = partition < 0 or (random is not None and random.random() < 0.3)
+        rows.append({
+            "topic": topic, "topic_id": f"id of {topic}", "partition": partition, "sample_ts": 100.0 + number, "leader": 1,
+            "leader_epoch": 0, "log_start": None if failed else number, "log_end": None if failed else 50 * number + 10,
+            "last_stable": None if failed else 50 * number, "size_bytes": None if failed else 1000 * number,
+            "size_error": None, "error": f"no leader of {topic}" if failed else None,
+        })  # fmt: skip
+    return schema.table(rows, schema.FACTS)
+
+
+def _commits(number: int, committed: list[tuple[str, str, int]], random: Random | None) -> pa.Table:
+    rows = []
+    for group, topic, partition in committed:
+        failed = random is not None and random.random() < 0.3
+        offset = None if failed else number * 40 if random is None else random.choice([-1, 0, 40 * number, 10**6])
+        rows.append({
+            "group": group, "topic": topic, "partition": partition, "sample_ts": 100.0 + number, "committed": offset,
+            "error": f"coordinator of {group} is away" if failed else None,
+        })  # fmt: skip
+    return schema.table(rows, schema.COMMITS)
