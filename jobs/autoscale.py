@@ -65,6 +65,7 @@ class Job:
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
         self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
+        self.tails = {x: KafkaTails(connection, read_committed=x) for x in (False, True)}
         self.control_logs = ControlLogs(connection)
         self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
@@ -83,7 +84,7 @@ class Job:
             watch=None if acts and managed else self._watch(group),
             start=(lambda: self._pool(group)) if acts and not managed else None,
             place=(lambda: self._placements(group, connection)) if acts and not managed else None,
-            tails=KafkaTails(connection, read_committed=group.read_committed),
+            tails=self.tails[group.read_committed].of(group.group),
             retention=self.retention,
         )
 
@@ -139,6 +140,13 @@ class Job:
         """Run one cycle of every group, by what the configuration file says by now; called once per micro-batch."""
         for name, group in self.followed.look().items():
             self.controllers[name].policy = group
+        try:
+            self._cycles(batch, snapshots, measured)
+        finally:
+            self.lines.flush()
+        self.watchdog.alive()
+
+    def _cycles(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
         for name, controller in self.controllers.items():
             snapshot = snapshots.get(name)
             if snapshot is None:
@@ -150,7 +158,6 @@ class Job:
                 self.exit_code = EXIT_FENCED
                 self.stop.set()
                 return
-        self.watchdog.alive()
 
     def _line(
         self, *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
@@ -162,6 +169,8 @@ class Job:
         self.watchdog.stop()
         for controller in self.controllers.values():
             controller.close()
+        for tails in self.tails.values():
+            tails.close()
         self.reader.close()
         self.retention.close()
         self.audit.close()

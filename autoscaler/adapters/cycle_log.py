@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TextIO, assert_never
+from typing import BinaryIO, assert_never
 
 from autoscaler.model import (
     Action,
@@ -25,11 +25,17 @@ from autoscaler.model import (
 )
 from autoscaler.ports import Clock
 
+_BUFFER = 1 << 20  # bytes: a cycle of hundreds of groups in one write
+
 log = logging.getLogger(__name__)
 
 
 class CycleLog:
-    """An append-only file of JSON lines, rotated to ``.1``, ``.2``, … before it grows over ``max_bytes``."""
+    """An append-only file of JSON lines, rotated to ``.1``, ``.2``, … before it grows over ``max_bytes``.
+
+    Lines reach the file when ``flush`` is called, once for all groups: with hundreds of them, each write by itself would hand the
+    interpreter to whatever else wants to run.
+    """
 
     def __init__(self, path: Path, clock: Clock, *, max_bytes: int = 64 << 20, keep: int = 3) -> None:
         """Open nothing yet.
@@ -44,22 +50,44 @@ class CycleLog:
         self._clock = clock
         self._max_bytes = max_bytes
         self._keep = keep
-        self._file: TextIO | None = None
+        self._lines: list[bytes] = []
+        self._file: BinaryIO | None = None
         self._failing = False
 
     def write(self, mapping: Mapping[str, object]) -> None:
-        """Append one line; an unwritable file is reported when it starts to fail, and tried again with the next line."""
+        """Take one line; it is in the file after the next ``flush``."""
         try:
-            self._append(json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n")
+            text = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n"
+            self._lines.append(text.encode())
+        except ValueError as e:  # a text that no file can be written with
+            self._failed(e)
+
+    def flush(self) -> None:
+        """Append the lines taken since; an unwritable file is reported when it starts to fail, and tried again the next time."""
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        try:
+            for line in lines:
+                self._append(line)
+            if self._file is not None:
+                self._file.flush()
             self._failing = False
-        except (OSError, ValueError) as e:  # or a text that no file can be written with
-            if not self._failing:
-                log.warning("%s cannot be written (%s); cycles go on without it", self._path, e)
-            self._failing = True
-            self.close()
+        except OSError as e:
+            self._failed(e)
+            self._let_go()
 
     def close(self) -> None:
-        """Close the file; a later ``write`` opens it again."""
+        """Write what is left and close the file; a later ``flush`` opens it again."""
+        self.flush()
+        self._let_go()
+
+    def _failed(self, error: Exception) -> None:
+        if not self._failing:
+            log.warning("%s cannot be written (%s); cycles go on without it", self._path, error)
+        self._failing = True
+
+    def _let_go(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             try:
@@ -67,21 +95,20 @@ class CycleLog:
             except OSError as e:
                 log.debug("closing %s: %s", self._path, e)
 
-    def _append(self, line: str) -> None:
+    def _append(self, line: bytes) -> None:
         file = self._file or self._open()
-        if file.tell() > 0 and file.tell() + len(line.encode()) > self._max_bytes:
+        if file.tell() > 0 and file.tell() + len(line) > self._max_bytes:
             self._rotate()
             file = self._open()
         file.write(line)
-        file.flush()
 
-    def _open(self) -> TextIO:
+    def _open(self) -> BinaryIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a", encoding="utf-8")
+        self._file = self._path.open("ab", buffering=_BUFFER)
         return self._file
 
     def _rotate(self) -> None:
-        self.close()
+        self._let_go()
         names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._keep + 1))]
         for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
             if newer.exists():

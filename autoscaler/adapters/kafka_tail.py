@@ -3,12 +3,13 @@
 Offsets count the markers of transactions, and what was aborted. A consumer that commits the offset after its last record is
 behind by them for ever, on a partition that nobody will ever move on. Whether that is so only the log says, so it is read, in
 the background, by a consumer that commits nothing and joins nothing. It needs the permission to read the topic: without it a
-lag stays a lag.
+lag stays a lag. All groups share that consumer: there may be hundreds that stand still.
 """
 
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -24,7 +25,7 @@ _SELDOM_S = 300.0
 
 
 class KafkaTails:
-    """Looks at the ends of partitions; ``empty`` answers from the latest look.
+    """Looks at the ends of partitions for all groups of one isolation; ``of`` gives each its own view.
 
     Args:
         connection: librdkafka's connection settings; references are read by each new client.
@@ -34,29 +35,32 @@ class KafkaTails:
     def __init__(self, connection: Connection, *, read_committed: bool) -> None:
         self._connection = dict(connection)
         self._isolation = "read_committed" if read_committed else "read_uncommitted"
-        self._asked: dict[Partition, Span] = {}
-        self._found: dict[Partition, tuple[Span, bool]] = {}
+        self._asked: dict[str, dict[Partition, Span]] = {}  # by group
+        self._found: dict[tuple[Partition, Span], bool] = {}
         self._silent: dict[Partition, tuple[int, float]] = {}  # rounds without an answer, and when (monotonic) to ask again
+        self._last: Partition | None = None  # asked for: the next round goes on behind it
         self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
-    def ask(self, spans: Mapping[Partition, Span]) -> None:
-        """Have these looked at soon; what is not among them is forgotten. Returns at once."""
+    def of(self, group: str) -> "GroupTails":
+        """Return one group's view."""
+        return GroupTails(self, group)
+
+    def ask(self, group: str, spans: Mapping[Partition, Span]) -> None:
+        """Have these looked at soon for a group; what is not among them is forgotten. Returns at once."""
         with self._lock:
-            self._asked = dict(spans)
-            self._found = {p: x for p, x in self._found.items() if spans.get(p) == x[0]}
-            open_ = spans.keys() - self._found.keys()
-            self._silent = {p: x for p, x in self._silent.items() if p in open_}
-        if open_:
+            self._asked[group] = dict(spans)
+            new = any((p, s) not in self._found for p, s in spans.items())
+        if new:
             self._news.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tails", daemon=True)
                 self._thread.start()
 
-    def empty(self) -> Mapping[Partition, Span]:
+    def empty(self, group: str) -> Mapping[Partition, Span]:
         """Return those among the spans asked for of which it is known that nobody gets a record of them."""
         with self._lock:
-            return {p: span for p, (span, nothing) in self._found.items() if nothing}
+            return {p: s for p, s in self._asked.get(group, {}).items() if self._found.get((p, s), False)}
 
     def close(self) -> None:
         """Stop looking."""
@@ -78,22 +82,36 @@ class KafkaTails:
                 self._put_off(due)
             self._stop.wait(_EVERY_S)
             with self._lock:
-                if self._asked.keys() - self._found.keys():
+                if self._unanswered():
                     self._news.set()  # those that did not answer, or are more than were asked for together
 
+    def _unanswered(self) -> dict[Partition, Span]:
+        """Return what nothing is known of, of each partition one span; and forget what nobody asks for any more."""
+        asked = {(p, s) for spans in self._asked.values() for p, s in spans.items()}
+        self._found = {x: nothing for x, nothing in self._found.items() if x in asked}
+        unanswered = dict(sorted(x for x in asked if x not in self._found))
+        self._silent = {p: x for p, x in self._silent.items() if p in unanswered}
+        return unanswered
+
     def _due(self) -> dict[Partition, Span]:
+        """Return what to look at now: so many partitions, in turn, so that those in front keep nobody waiting."""
         now = time.monotonic()
         with self._lock:
-            open_ = [p for p in self._asked if p not in self._found and self._silent.get(p, (0, 0.0))[1] <= now]
-            return {p: self._asked[p] for p in sorted(open_)[:_AT_ONCE]}
+            unanswered = self._unanswered()
+            open_ = [p for p in unanswered if self._silent.get(p, (0, 0.0))[1] <= now]
+            behind = [p for p in open_ if self._last is not None and p > self._last]
+            due = [*behind, *(p for p in open_ if self._last is None or p <= self._last)][:_AT_ONCE]
+            self._last = due[-1] if due else None
+            return {p: unanswered[p] for p in due}
 
     def _put_off(self, asked: Mapping[Partition, Span]) -> None:
         """Ask those that have not answered ever more seldom: their broker is away, or this user may not read them."""
         now = time.monotonic()
         with self._lock:
-            for p in asked.keys() - self._found.keys():
-                rounds = self._silent.get(p, (0, 0.0))[0] + 1
-                self._silent[p] = rounds, now + min(_SELDOM_S, 2.0**rounds)
+            for p, span in asked.items():
+                if (p, span) not in self._found:
+                    rounds = self._silent.get(p, (0, 0.0))[0] + 1
+                    self._silent[p] = rounds, now + min(_SELDOM_S, 2.0**rounds)
 
     def _look(self, spans: Mapping[Partition, Span]) -> None:
         consumer = client(Consumer, self._connection, {
@@ -128,4 +146,24 @@ class KafkaTails:
 
     def _know(self, partition: Partition, span: Span, *, nothing: bool) -> None:
         with self._lock:
-            self._found[partition] = span, nothing
+            self._found[partition, span] = nothing
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTails:
+    """What ``KafkaTails`` does for one group."""
+
+    tails: KafkaTails
+    group: str
+
+    def ask(self, spans: Mapping[Partition, Span]) -> None:
+        """Have these looked at soon; what is not among them is forgotten. Returns at once."""
+        self.tails.ask(self.group, spans)
+
+    def empty(self) -> Mapping[Partition, Span]:
+        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        return self.tails.empty(self.group)
+
+    def close(self) -> None:
+        """Ask for nothing any more; the others' looking goes on."""
+        self.tails.ask(self.group, {})

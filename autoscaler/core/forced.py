@@ -5,7 +5,7 @@ from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import most_consumers
 from autoscaler.core.load import assumed_rates
 from autoscaler.model import Reason
-from autoscaler.packing import place_unowned
+from autoscaler.packing import Fitted, place_unowned
 
 
 def place_first(cycle: Cycle) -> Step | None:
@@ -16,15 +16,17 @@ def place_first(cycle: Cycle) -> Step | None:
     if not cycle.load.rates:
         count = len(present.unplaced)
         return Step(reason=Reason.NOT_READY, detail=f"none of {count} partitions has a rate yet, so nothing can be sized")
-    fitted = cycle.planner.within(
-        cycle.load.rates, policy.usable_bytes_per_s, {}, at_least=cycle.floor, at_most=cycle.orders.most
-    )
+    planned, usable = cycle.size.planned, policy.usable_bytes_per_s
+    if planned is not None and cycle.floor <= planned.consumers <= cycle.orders.most:
+        fitted = Fitted(plan=planned, wanted=planned.consumers, capacity=usable)  # what nothing bounds is within the bounds
+    else:
+        fitted = cycle.planner.within(cycle.load.rates, usable, {}, at_least=cycle.floor, at_most=cycle.orders.most)
     return approach(
         cycle,
         fitted.plan.owner,
         reason=Reason.PARTITIONS_CHANGED,
         detail=f"{len(present.unplaced)} partitions with {rate_text(cycle.load.total_bytes_per_s)} have no consumer yet and need "
-        f"{fitted.plan.consumers} of {rate_text(policy.usable_bytes_per_s)} each",
+        f"{fitted.plan.consumers} of {rate_text(usable)} each",
         limited_by=limit_of_fit(cycle, fitted, most_consumers(cycle, hard_only=True)),
         hot=(),
     )

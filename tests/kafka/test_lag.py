@@ -118,14 +118,14 @@ def test_lag_in_seconds_is_the_age_of_what_is_unread_whatever_the_rate_is_now(
         assert late.loads[0].lag_s <= late.sample_ts - after - 0.9, "the third of the single ones is next"
 
 
-def looked_at(tails: KafkaTails, spans: Mapping[Partition, Span]) -> Mapping[Partition, Span]:
+def looked_at(tails: KafkaTails, spans: Mapping[Partition, Span], group: str = "g") -> Mapping[Partition, Span]:
     """Ask, wait until every partition has answered or was asked in vain, and return which of them hold nothing."""
-    tails.ask(spans)
+    tails.of(group).ask(spans)
     limit = time.monotonic() + 60
-    while len(tails._found) + len(tails._silent.keys() - tails._found.keys()) < len(spans):
+    while not all(x in tails._found or x[0] in tails._silent for x in spans.items()):
         assert time.monotonic() < limit, tails._found
         time.sleep(0.05)
-    return tails.empty()
+    return tails.of(group).empty()
 
 
 def spans(snapshot: LoadSnapshot) -> dict[Partition, Span]:
@@ -148,8 +148,11 @@ def test_markers_at_the_end_are_known_to_be_nothing_and_records_to_be_something(
     tails = KafkaTails(broker.connection(), read_committed=False)
     try:
         assert looked_at(tails, spans(found)) == {Partition(topic, 0): Span(1, 2)}
-        tails.ask({})
-        assert tails.empty() == {}, "what nobody asks for is forgotten"
+        other = {Partition(topic, 0): Span(1, 2), Partition(topic, 1): Span(1, 2)}
+        assert looked_at(tails, other, "h") == other, "the first record was all"
+        tails.of("g").close()
+        assert tails.of("g").empty() == {}, "what nobody asks for is forgotten"
+        assert tails.of("h").empty() == other
     finally:
         tails.close()
 

@@ -221,6 +221,8 @@ def test_the_cycle_log_appends_and_rotates_by_size(tmp_path: Path) -> None:
     log = CycleLog(path, StoppedClock(), max_bytes=100, keep=2)
     for n in range(20):
         log.write({"n": n, "text": "x" * 20})
+        if n % 3 == 0:
+            log.flush()
     log.close()
     files = [path, tmp_path / "logs" / "cycles.jsonl.1", tmp_path / "logs" / "cycles.jsonl.2"]
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in files)
@@ -241,9 +243,13 @@ def test_a_cycle_log_that_cannot_be_written_is_told_once_and_never_raises(
     (tmp_path / "logs").write_text("a file where the directory should be")
     log = CycleLog(tmp_path / "logs" / "cycles.jsonl", StoppedClock())
     log.write({})
+    log.flush()
     log.write({})
+    log.flush()
     assert len(caplog.records) == 1
     (tmp_path / "logs").unlink()
+    log.write({"n": 1, "text": "\ud800"})  # a surrogate by itself is no text that a file can hold
     log.write({"n": 1})
-    log.close()
+    log.flush()
     assert json.loads((tmp_path / "logs" / "cycles.jsonl").read_text()) == {"t": 5.0, "n": 1}
+    log.close()
