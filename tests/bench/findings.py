@@ -231,6 +231,17 @@ def triggers(logs: Path, after: float) -> Iterator[Row]:
     late = [c for c in cycles if c["t"] > after]
     stages = {k.removesuffix("_s"): [c["stages"][k] * 1e3 for c in late if k in c["stages"]] for c in late for k in c["stages"]}
     yield "... the cycle's stages, p50 / p95", _parts(stages)
+    if len({c["group"] for c in late}) > 1:
+        yield "... what each group has of its own, all groups together, p50 / p95", _parts({"groups": _of_groups(late)})
+
+
+def _of_groups(cycles: list[dict[str, Any]]) -> list[float]:
+    """Return the milliseconds of each trigger from the first group's decision to the last one's record."""
+    own = ("observe_s", "decide_s", "publish_s", "apply_s", "record_s")
+    found: dict[int, list[tuple[float, float]]] = {}
+    for c in cycles:
+        found.setdefault(c["cycle"], []).append((c["t"], sum(c["stages"].get(k, 0.0) for k in own)))
+    return [1e3 * (max(t for t, _ in some) - min(t for t, _ in some) + some[-1][1]) for some in found.values()]
 
 
 def _appended(records: list[Processed]) -> list[float]:
