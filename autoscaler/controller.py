@@ -26,18 +26,16 @@ from autoscaler.model import (
     Observation,
     ParkPartition,
     Reason,
-    RemoveWorkers,
     ResetOffset,
-    Started,
     TopicPartition,
 )
+from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import (
     ActionOutcome,
     AuditLog,
     Clock,
     GroupReader,
     GroupWatch,
-    PlacementPublisher,
     PlanIntent,
     PlanPublisher,
     PoolState,
@@ -92,8 +90,7 @@ class GroupController:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
         tails: Looks whether what is unread holds a record at all; without it every lag is one.
         retention: Knows how long topics keep their records; without it nobody knows.
-        start: Makes the pool of a native group that acts; called again as above.
-        place: Makes the publisher of placements for such a group, once its members turn out to follow one; called again as above.
+        consumers: Those of a native group that acts.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
@@ -111,14 +108,8 @@ class GroupController:
     tails: TailReader | None = None
     retention: RetentionReader | None = None
     _unread: Standing = field(default_factory=dict)
-    start: Callable[[], WorkerPool] | None = None
-    place: Callable[[], PlacementPublisher] | None = None
-    _placements: PlacementPublisher | None = None
-    _called: dict[int, str] = field(default_factory=dict)  # what members of a native group call themselves
-    _told: Mapping[TopicPartition, int] | None = None  # who was last told to hold what, in a native group
-    _leaving: frozenset[int] = frozenset()  # consumers of a native group that were told to end
+    consumers: NativeConsumers | None = None
     restore: Callable[[str], Decision] | None = None
-    _asked: frozenset[int] | None = None  # consumers of a native group that should run
     _history: History = field(default_factory=History)
     _read_at: tuple[float, float] | None = None  # both clocks at the latest decision
     _publisher: PlanPublisher | None = None
@@ -182,8 +173,8 @@ class GroupController:
             self._publisher.close()
         if self._pool is not None:
             self._pool.close()
-        if self._placements is not None:
-            self._placements.close()
+        if self.consumers is not None:
+            self.consumers.close()
         if self.watch is not None:
             self.watch.close()
         if self.tails is not None:
@@ -200,7 +191,8 @@ class GroupController:
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)
         if self.connect is None:
-            return self._started(self._watched(snapshot, members))
+            seen = self._watched(snapshot, members)
+            return (None, seen) if self.consumers is None else self.consumers.observe(seen)
         if self._publisher is None or self._pool is None:
             self._publisher, self._pool = self.connect()
         pool = self._pool.observe()
@@ -228,23 +220,6 @@ class GroupController:
             self._history, self._completed = History.from_plan(self._past(state.plan_at)), True
         return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread)
 
-    def _started(self, seen: Observation) -> tuple[PoolState | None, Observation]:
-        """Add which consumers of a native group run here; after a restart those that are found are those that were asked for."""
-        if self.start is None:
-            return None, seen
-        if self._pool is None:
-            self._pool = self.start()
-        pool = self._pool.observe()
-        if self._asked is None and (found := frozenset(pool.running) | frozenset(pool.restarting)):
-            self._asked = found
-        running = frozenset(pool.running)
-        self._leaving &= running
-        named = {m.member_id: m.name for m in seen.members.members if m.name} if seen.members is not None else {}
-        slots = {m: slot for m, name in named.items() if (slot := self._pool.slot_of(name)) is not None}
-        self._called |= {slot: named[m] for m, slot in slots.items()}
-        started = Started(requested=self._asked, running=running, leaving=self._leaving, slots=slots, placement=self._told)
-        return pool, replace(seen, started=started)
-
     def _catch_up(self, state: GroupState) -> None:
         capacity = None
         if self._publisher is not None and (summary := self._publisher.last_summary()):
@@ -268,8 +243,10 @@ class GroupController:
         self, decision: Decision, observation: Observation, pool: PoolState | None, stages: Stages
     ) -> tuple[ActionOutcome, ...]:
         state = observation.state
-        if observation.started is not None and pool is not None:
-            return self._scale(decision, observation, pool, stages)
+        if self.consumers is not None and pool is not None:
+            failed = self.consumers.act(decision, observation, pool, stages) if self.policy.mode == "act" else None
+            happened = bool(decision.actions) or failed is not None
+            return (self._outcome(decision, None, "failed" if failed else "done", failed),) if happened else ()
         if self.policy.mode != "act" or state is None or pool is None or self._publisher is None or self._pool is None:
             return ()
         outcomes: list[ActionOutcome] = []
@@ -305,52 +282,6 @@ class GroupController:
         if decision.actions or error or epoch is not None:
             outcomes.append(self._outcome(decision, epoch, "failed" if error else "done", error))
         return tuple(outcomes)
-
-    def _scale(self, decision: Decision, observation: Observation, pool: PoolState, stages: Stages) -> tuple[ActionOutcome, ...]:
-        """Let as many consumers of a native group run as were decided; those that ended are started again by the same call.
-
-        Where they follow a placement, it is published first, and only who holds nothing by it ends.
-        """
-        if self.policy.mode != "act" or self._pool is None or not (decision.requested or self._asked):
-            return ()
-        running, error = frozenset(pool.running), None
-        releasable = running - decision.requested
-        try:
-            with stages("publish_s"):
-                self._tell(decision, observation)
-        except FencedError:
-            raise
-        except AutoscalerError as e:
-            log.warning("group %s: its placement was not published: %s", self.policy.group, e)
-            error = str(e)
-        if self._told is not None or follows_placement(observation):  # while it rebalances too: who is to end may hold something
-            releasable = frozenset(s for a in decision.actions if isinstance(a, RemoveWorkers) for s in a.slots)
-        if error is None or not _moves(decision):
-            try:
-                with stages("apply_s"):
-                    self._pool.apply(decision.requested, expected=running, releasable=releasable)
-                self._asked, self._leaving = decision.requested, self._leaving | releasable
-            except AutoscalerError as e:
-                log.warning("group %s: consumers were not changed: %s", self.policy.group, e)
-                error = str(e)
-        if not decision.actions and error is None:
-            return ()
-        return (self._outcome(decision, None, "failed" if error else "done", error),)
-
-    def _tell(self, decision: Decision, observation: Observation) -> None:
-        """Publish who is to hold what in a native group whose members follow a placement, or what was published once more."""
-        told = self._told
-        if self.place is None:
-            return
-        if follows_placement(observation):
-            if _moves(decision) or (told is None and _all_named(observation)):
-                told = {**(told or {}), **decision.target}
-        elif observation.members is not None and observation.members.state.upper() == "STABLE":
-            told = None  # its members have turned to another assignor: what they were told lapses
-        if told:
-            self._placements = self._placements or self.place()
-            self._placements.publish({p: self._called[slot] for p, slot in told.items()})
-        self._told = told
 
     def _outcome(
         self, decision: Decision, epoch: int | None, status: str, error: str | None, *, phase: str = "outcome"
@@ -412,16 +343,6 @@ def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Deci
     """Add to the detail why what was decided did not happen: whoever watches sees the detail, not the outcome."""
     errors = [o.error for o in outcomes if o.error]
     return replace(decision, detail=f"{decision.detail}; not carried out: {errors[-1]}") if errors else decision
-
-
-def _all_named(observation: Observation) -> bool:
-    """Say whether every member calls itself what one consumer that is started here is called, and no other one does."""
-    members, started = observation.members, observation.started
-    return members is not None and started is not None and len(set(started.slots.values())) == len(members.members)
-
-
-def _moves(decision: Decision) -> bool:
-    return any(isinstance(a, MovePartition) for a in decision.actions)
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:

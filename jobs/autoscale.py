@@ -34,6 +34,7 @@ from autoscaler.adapters.processes import ProcessPool, slot_of
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
+from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import PlanPublisher, WorkerPool
 from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
@@ -82,8 +83,7 @@ class Job:
             restore=restore,
             sink=self._line,
             watch=None if acts and managed else self._watch(group),
-            start=(lambda: self._pool(group)) if acts and not managed else None,
-            place=(lambda: self._placements(group, connection)) if acts and not managed else None,
+            consumers=self._consumers(group, connection) if acts and not managed else None,
             tails=self.tails[group.read_committed].of(group.group),
             retention=self.retention,
         )
@@ -112,6 +112,11 @@ class Job:
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
+        )
+
+    def _consumers(self, group: Group, connection: dict[str, str | int | float | bool]) -> NativeConsumers:
+        return NativeConsumers(
+            group=group.group, start=lambda: self._pool(group), place=lambda: self._placements(group, connection)
         )
 
     def _placements(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaPlacements:

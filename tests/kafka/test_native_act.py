@@ -18,6 +18,7 @@ from autoscaler.adapters.processes import ProcessPool
 from autoscaler.controller import GroupController
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
+from autoscaler.native_consumers import NativeConsumers
 from autoscaler.policy import Policy
 from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeAudit
@@ -68,8 +69,11 @@ class World:
             clock=self.clock,
             summarise=summarise,
             sink=lambda **_: None,
-            start=lambda: self.pool,
-            place=lambda: KafkaPlacements(self.broker.connection(), self.group),
+            consumers=NativeConsumers(
+                group=self.group,
+                start=lambda: self.pool,
+                place=lambda: KafkaPlacements(self.broker.connection(), self.group),
+            ),
         )
 
     def cycle(self, total: float) -> Decision:

@@ -17,6 +17,7 @@ from autoscaler.model import (
     RemoveWorkers,
     TopicPartition,
 )
+from autoscaler.native_consumers import NativeConsumers
 from autoscaler.policy import Policy
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
 from tests.builders import CAPACITY, TOPIC, load, rates, snapshot
@@ -69,7 +70,7 @@ class NativeWorld:
             clock=self.clock,
             summarise=summarise,
             sink=lambda **_: None,
-            start=lambda: self.pool,
+            consumers=NativeConsumers(group="g", start=lambda: self.pool),
         )
 
     def tick(self, loads: Loads, seconds: float = 1.0) -> Decision:

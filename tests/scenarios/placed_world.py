@@ -32,7 +32,8 @@ class PlacedWorld(NativeWorld):
 
     def new_controller(self) -> GroupController:
         controller = super().new_controller()
-        controller.place = lambda: self.placements
+        assert controller.consumers is not None
+        controller.consumers.place = lambda: self.placements
         return controller
 
     def kill(self, slot: int) -> None:

@@ -312,7 +312,7 @@ def test_an_advised_group_of_either_protocol_that_rebalances_is_waited_for() -> 
         world = ranged()
         world.run(even(world, 300), 10)
         world.set(mode="advise")
-        world.controller.start = None
+        world.controller.consumers = None
         world.says = {"state": said}
         last = world.tick(even(world, 1200))
         assert (last.reason, last.actions) == (Reason.NOT_READY, ()), said

@@ -99,7 +99,7 @@ def test_in_mode_advise_nothing_is_written_and_the_advice_is_by_load() -> None:
     world = placed()
     world.run(CALM, 8)
     world.set(mode="advise")
-    world.controller.start = None
+    world.controller.consumers = None
     calls = world.placements.calls
     advised = world.run(HOT, 5)
     assert (advised.reason, advised.limited_by, advised.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.ADVISORY, 2)
