@@ -237,6 +237,8 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found += [
             f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
         ]
+    if group.get("sizing") == "TAIL_LATENCY_2" and group.get("rebalance_s") is None:
+        found.append("sizing TAIL_LATENCY_2 needs rebalance_s: without the time that a rebalance takes it is TAIL_LATENCY_1")
     found += _fallback_contradictions(group, least, most)
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):

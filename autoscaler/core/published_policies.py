@@ -15,7 +15,7 @@ What is known to be wrong with them is kept, for a baseline must be what it says
 - ``REASSIGN`` may pack onto fewer consumers than run, and comes again in every cycle where a rebalance takes longer than that.
 - What a spike took comes back only below ``down_ratio``, far below ``up_ratio``.
 - Contents are numbered as they were created, whoever held them, so that more moves than has to.
-- A partition that nobody holds is no reason to act, and without any partition no consumer is needed: who runs them sees to both.
+- A partition that nobody holds is no reason to act, and without any partition there is one consumer: who runs them sees to both.
 - Records in flight count as lag; all consumers are alike; how long a new one takes to start is not asked.
 """
 
@@ -24,8 +24,11 @@ from enum import StrEnum
 from itertools import pairwise
 from math import ceil, isfinite
 
+from autoscaler.model import TopicPartition
 from autoscaler.packing import assign_2d
 from autoscaler.packing.placement import P
+
+_EXACT = 1 - 1e-12  # a number of consumers that comes out whole is not one more for the last digit of a product
 
 Placement = list[list[P]]  # partitions of each consumer
 
@@ -58,7 +61,7 @@ def ll_ffd(rates: Mapping[P, float], lags: Mapping[P, float], *, mu: float, want
         ValueError: An amount or limit is not a number that makes sense, or rates and lags are not of the same partitions.
     """
     if not rates and not lags:
-        return []
+        return [[]]  # the loop begins with one consumer
     plan = assign_2d(rates, lags, mu, mu * wanted_latency_s, {}, "LL-FFD")
     placed: Placement[P] = [[] for _ in range(plan.consumers)]
     for p in sorted(sorted(rates), key=lambda p: -min(rates[p], mu)):
@@ -180,10 +183,20 @@ def tail_latency_2(
 
 
 def in_ranges(partitions: Sequence[P], consumers: int) -> Placement[P]:
-    """Return what Kafka's range assignor gives consumers of one topic: neighbours, the first ones one partition more."""
-    each, more = divmod(len(partitions), consumers)
-    ends = [each * n + min(n, more) for n in range(consumers + 1)]
-    return [list(partitions[a:b]) for a, b in pairwise(ends)]
+    """Return what Kafka's range assignor gives consumers: of each topic neighbours, the first ones one partition more.
+
+    Partitions that name no topic are those of one.
+    """
+    placed: Placement[P] = [[] for _ in range(consumers)]
+    topics: dict[object, list[P]] = {}
+    for p in partitions:
+        topics.setdefault(p.topic if isinstance(p, TopicPartition) else None, []).append(p)
+    for mine in topics.values():
+        each, more = divmod(len(mine), consumers)
+        ends = [each * n + min(n, more) for n in range(consumers + 1)]
+        for held, (a, b) in zip(placed, pairwise(ends), strict=True):
+            held.extend(mine[a:b])
+    return placed
 
 
 def linear(
@@ -221,10 +234,10 @@ def linear(
         raise ValueError(msg)
     partitions = sorted(rates)
     total = sum(rates.values())
-    count = max(1, ceil(total / (mu * up_ratio)))
+    count = max(1, ceil(total / (mu * up_ratio) * _EXACT))
     if count > len(current):
         return Action.UP, assignor(partitions, count)
-    count = max(1, ceil(total / (mu * down_ratio)))
+    count = max(1, ceil(total / (mu * down_ratio) * _EXACT))
     if count < len(current):
         return Action.DOWN, assignor(partitions, count)
     return Action.NONE, current

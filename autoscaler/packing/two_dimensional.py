@@ -15,7 +15,7 @@ from autoscaler.packing.ll_ffd import ll_ffd
 from autoscaler.packing.options import checked_option
 from autoscaler.packing.placement import Assignment, P, r_score
 from autoscaler.packing.unequal import Capacity, Fleet, fleet_of
-from autoscaler.packing.vector_fill import ROUNDING, Demand, Ints
+from autoscaler.packing.vector_fill import ROUNDING, Demand, Floats, Ints
 
 ALGORITHMS_2D = ("DOT", "LL-FFD", "EXACT")
 TRIES = 5000  # about 30 ms at 200 partitions, and 4 % fewer consumers than without; four times as many save 0.3 % more
@@ -91,7 +91,7 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
         msg = f"{algorithm} is for consumers of one size"
         raise ValueError(msg)
     elif algorithm == "LL-FFD":
-        chosen = _as_published(demand, fleet)
+        chosen = _as_published(np.array([rates[p] for p in partitions]), np.array([lags[p] for p in partitions]), fleet)
     else:
         chosen, proven = exact_2d(demand, dot(demand, fleet, home, int(tries)), home, time_limit_s)
     owner = {p: fleet.index[c] for p, c in zip(partitions, chosen.tolist(), strict=True)}
@@ -107,8 +107,8 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
     )
 
 
-def _as_published(demand: Demand, fleet: Fleet) -> Ints:
-    clipped = Demand(np.minimum(demand.rate, 1.0), np.minimum(demand.lag, 1.0))
-    created = ll_ffd(clipped, np.argsort(-clipped.rate, kind="stable"))
+def _as_published(rates: Floats, lags: Floats, fleet: Fleet) -> Ints:
+    clipped = Demand(np.minimum(rates, fleet.capacity), np.minimum(lags, fleet.lag_capacity))
+    created = ll_ffd(clipped, np.argsort(-clipped.rate, kind="stable"), fleet.capacity, fleet.lag_capacity)
     by_index: Ints = np.argsort(np.array(fleet.index), kind="stable")
     return np.asarray(by_index[created], np.int64)  # consumer 0 is the one created first

@@ -12,7 +12,8 @@ from tests.scenarios.world import World, reasons, scalings
 
 
 def published(sizing: str, **changes: object) -> Policy:
-    return policy(**{"sizing": sizing, "cooldown_s": 10, "capacity_bytes_per_s": 95.0, **changes})
+    own = {"rebalance_s": 0.0} if sizing == "TAIL_LATENCY_2" else {}
+    return policy(**{"sizing": sizing, "cooldown_s": 10, "capacity_bytes_per_s": 95.0, **own, **changes})
 
 
 def decided(
@@ -140,6 +141,10 @@ def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
         "up_ratio is for the published sizings (AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing",
     )
     assert contradictions({"up_ratio": 0.8, "sizing": "LINEAR"}) == ()
+    assert contradictions({"sizing": "TAIL_LATENCY_2"}) == (
+        "sizing TAIL_LATENCY_2 needs rebalance_s: without the time that a rebalance takes it is TAIL_LATENCY_1",
+    )
+    assert contradictions({"sizing": "TAIL_LATENCY_2", "rebalance_s": 2}) == ()
     assert "needs assignment managed" in contradictions({"assignment": "native", "sizing": "LINEAR"})[0]
     with pytest.raises(ValueError, match="rebalance_s is for the published sizings"):
         policy(rebalance_s=1)

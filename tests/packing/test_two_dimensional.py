@@ -99,27 +99,35 @@ def test_ll_ffd_counts_backlog(rate: float, lags: tuple[float, ...], capacity: f
     assert plan.consumers == groups
 
 
-def published_loop(demand: Demand) -> list[int]:
+def published_loop(demand: Demand, most: tuple[float, float]) -> list[int]:
     """Return LL-FFD as printed: one consumer more and all over again, from one on."""
-    order = sorted(range(len(demand.rate)), key=lambda j: (-min(float(demand.rate[j]), 1.0), j))
+    order = sorted(range(len(demand.rate)), key=lambda j: (-demand.rate[j], j))
     for count in range(1, len(order) + 1):
         load, lag, owner = [0.0] * count, [0.0] * count, [-1] * len(order)
         for j in order:
-            rate, backlog = min(demand.rate[j], 1.0), min(demand.lag[j], 1.0)
             for c in sorted(range(count), key=lambda c: (load[c], c)):
-                if load[c] + rate <= 1 + 1e-9 and lag[c] + backlog <= 1 + 1e-9:
-                    load[c], lag[c], owner[j] = load[c] + rate, lag[c] + backlog, c
+                if load[c] + demand.rate[j] <= most[0] and lag[c] + demand.lag[j] <= most[1]:
+                    load[c], lag[c], owner[j] = load[c] + demand.rate[j], lag[c] + demand.lag[j], c
                     break
         if -1 not in owner:
             return owner
     raise AssertionError
 
 
+@pytest.mark.parametrize("most", [(1.0, 1.0), (95.0, 475.0), (0.3, 7.0)])
 @given(needs)
-def test_ll_ffd_is_the_published_loop(pairs: list[tuple[float, float]]) -> None:
+def test_ll_ffd_is_the_published_loop(most: tuple[float, float], pairs: list[tuple[float, float]]) -> None:
     demand = demand_of(pairs)
-    clipped = Demand(np.minimum(demand.rate, 1), np.minimum(demand.lag, 1))
-    assert ll_ffd(clipped, np.argsort(-clipped.rate, kind="stable")).tolist() == published_loop(demand)
+    scaled = Demand(np.minimum(demand.rate, 1) * most[0], np.minimum(demand.lag, 1) * most[1])
+    assert ll_ffd(scaled, np.argsort(-scaled.rate, kind="stable"), *most).tolist() == published_loop(scaled, most)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 280)), min_size=1, max_size=8))
+def test_ll_ffd_breaks_ties_of_whole_numbers_as_published(pairs: list[tuple[int, int]]) -> None:
+    rates, lags = numbered([float(r) for r, _ in pairs]), numbered([float(x) for _, x in pairs])
+    plan = assign_2d(rates, lags, 95.0, 475.0, {}, "LL-FFD")
+    demand = Demand(np.array([*rates.values()]), np.array([*lags.values()]))
+    assert [plan.owner[p] for p in sorted(rates)] == published_loop(demand, (95.0, 475.0))
 
 
 def test_the_first_known_defect_of_ll_ffd_is_gone() -> None:
