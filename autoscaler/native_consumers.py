@@ -42,9 +42,9 @@ class NativeConsumers:
         if self._pool is None:
             self._pool = self.start()
         pool = self._pool.observe()
-        if self._asked is None and (found := frozenset(pool.running) | frozenset(pool.restarting)):
-            self._asked = found
         running = frozenset(pool.running)
+        if self._asked is None and (found := (running | frozenset(pool.restarting)) - pool.draining):
+            self._asked, self._leaving = found, pool.draining
         self._leaving &= running
         named = {m.member_id: m.name for m in seen.members.members if m.name} if seen.members is not None else {}
         slots = {m: slot for m, name in named.items() if (slot := self._pool.slot_of(name)) is not None}

@@ -142,6 +142,7 @@ class PoolState:
     running: Mapping[int, str]  # slot -> instance
     ended: frozenset[str]  # instances that were seen to end, bounded history
     restarting: Mapping[int, float]  # slot -> seconds until the next try, for those that keep dying
+    draining: frozenset[int] = frozenset()  # of those running: were told to end, by whoever ran the pool then
 
 
 class WorkerPool(Protocol):

@@ -27,6 +27,7 @@ class SlotRecord:
         instance: Unique per start; ``None`` if nothing runs.
         pid: ``None`` while it is not known whether the process was started.
         created: When the process was created, seconds since the epoch.
+        told: It was told to end: after a restart of the controller too it is not one that was asked for.
         ended: Instances of this slot that ended, newest last: told again after a restart, because the one who had to be told may
             have crashed in between.
     """
@@ -35,6 +36,7 @@ class SlotRecord:
     instance: str | None = None
     pid: int | None = None
     created: float | None = None
+    told: bool = False
     ended: tuple[str, ...] = ()
 
     def after_end(self) -> "SlotRecord":

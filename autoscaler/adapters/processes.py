@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -95,6 +95,7 @@ class ProcessPool:
         return PoolState(
             running={n: s.record.instance for n, s in sorted(self._slots.items()) if s.process and s.record.instance},
             ended=frozenset(instance for s in self._slots.values() for instance in s.record.ended),
+            draining=frozenset(n for n, s in self._slots.items() if s.process and s.record.told),
             restarting={n: max(0.0, s.not_before - now) for n, s in sorted(self._slots.items()) if not s.process and s.failures},
         )
 
@@ -170,7 +171,9 @@ class ProcessPool:
             process = find(record)
             if process is not None and record.pid is None:
                 record = self._remember(record.slot, record.instance, process, record.ended)  # noqa: PLW2901  completes it
-            self._slots[record.slot] = _Slot(record=record, process=process, started=now)
+            slot = self._slots[record.slot] = _Slot(record=record, process=process, started=now)
+            if process is not None and record.told:
+                slot.kill_at = now + self._settings.drain_timeout_s
             if process is None and record.instance is not None:
                 self._note_end(self._slots[record.slot], now)
 
@@ -201,6 +204,8 @@ class ProcessPool:
     # --- acting ---
 
     def _drain(self, slot: _Slot, now: float, wait_s: float | None = None) -> None:
+        slot.record = replace(slot.record, told=True)
+        write(self._directory, slot.record)  # before the signal: after a restart, one that was told is not one that is asked for
         slot.kill_at = now + (self._settings.drain_timeout_s if wait_s is None else wait_s)
         if slot.process is not None:
             _signal(slot.process, signal.SIGTERM)

@@ -1,9 +1,10 @@
 """How the group gets from what is there to a placement that needs more consumers: first ask for them, then move."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from autoscaler.core.cycle import Cycle, Step, names
 from autoscaler.core.guards import Bound
+from autoscaler.core.present import pad
 from autoscaler.core.size import peak_of_shared, relabel
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted
@@ -83,9 +84,3 @@ def limit_of_fit(cycle: Cycle, fitted: Fitted, bound: Bound) -> Reason | None:
     if fitted.plan.consumers == len(cycle.load.partitions) < cycle.size.demand:
         return Reason.AT_PARTITION_CEILING
     return None
-
-
-def pad(slots: Collection[int], count: int) -> frozenset[int]:
-    """Return the consumers, with the lowest free indices added until there are at least ``count``."""
-    free = (c for c in range(len(slots) + count) if c not in slots)
-    return frozenset(slots) | {next(free) for _ in range(count - len(slots))}

@@ -13,7 +13,7 @@ from autoscaler.core.guards import GUARDS, least_consumers
 from autoscaler.core.load import assumed_rates
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
-from autoscaler.core.present import follows_placement
+from autoscaler.core.present import follows_placement, numbered
 from autoscaler.core.voluntary import fill_minimum, keep_maximum
 from autoscaler.model import Reason
 
@@ -51,7 +51,7 @@ def _instead(cycle: Cycle, waits: Step) -> Step:
             idle = replace(idle, limited_by=limit, detail=f"{idle.detail}; {why}")
     if cycle.present.pending and not cycle.advised:
         return replace(idle, limited_by=Reason.HANDOVER_IN_PROGRESS)
-    step = _counted(idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
+    step = _counted(cycle, idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
     return idle if step is None else step
 
 
@@ -94,8 +94,8 @@ def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Reason | None,
     return wanted, None, ""
 
 
-def _counted(idle: Step, wanted: int, now: int) -> Step | None:
-    return replace(idle, requested=frozenset(range(wanted)), counted=True) if wanted != now else None
+def _counted(cycle: Cycle, idle: Step, wanted: int, now: int) -> Step | None:
+    return replace(idle, requested=numbered(cycle.observation, wanted), counted=True) if wanted != now else None
 
 
 def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:

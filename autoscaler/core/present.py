@@ -1,6 +1,6 @@
 """Who is there and holds what, by consumer index: one view of managed and native groups, where every decision starts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.native.values import PLAN_ASSIGNORS
@@ -86,6 +86,22 @@ def complete(observation: Observation) -> bool:
     if started is None or members is None or started.running != started.requested:
         return False
     return len(members.members) == len(started.running) and members.state.upper() == "STABLE"
+
+
+def numbered(observation: Observation, count: int) -> frozenset[int]:
+    """Return so many consumers of a native group: those that were asked for, the highest numbers ended or free ones added.
+
+    Their numbers may have gaps, as when one was given up, and who stays is not to be ended for another.
+    """
+    started = observation.started
+    there = sorted(started.requested or started.running) if started is not None else []
+    return pad(there[:count], count)
+
+
+def pad(slots: Collection[int], count: int) -> frozenset[int]:
+    """Return the consumers, with the lowest free indices added until there are at least ``count``."""
+    free = (c for c in range(len(slots) + count) if c not in slots)
+    return frozenset(slots) | {next(free) for _ in range(count - len(slots))}
 
 
 def follows_placement(observation: Observation) -> bool:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from autoscaler.core.approach import approach, limit_of_fit, pad, worthwhile
+from autoscaler.core.approach import approach, limit_of_fit, worthwhile
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers
 from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
+from autoscaler.core.present import pad
 from autoscaler.core.size import relabel
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted, drain, r_score

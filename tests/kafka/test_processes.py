@@ -16,9 +16,11 @@ import pytest
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.processes import ProcessPool
 from autoscaler.errors import PermanentError, TransientError
+from autoscaler.model import AddWorkers, RemoveWorkers
 from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeClock
 from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots, wait_for
+from tests.scenarios.native_world import NativeWorld, even
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -386,3 +388,62 @@ def test_a_worker_whose_shell_ended_while_nobody_looked_is_adopted(directory: Pa
     wait_for(lambda: not second.observe().running)
     assert second.observe().ended == set(before.running.values())
     second.close()
+
+
+CLOSES_SLOWLY = ("bash", "-c", 'trap "sleep 1; exit 0" TERM; while :; do sleep 0.1; done')
+NEVER_CLOSES = ("bash", "-c", 'trap "" TERM; while :; do sleep 0.1; done')
+
+
+def test_who_was_told_to_end_is_known_to_be_ending_after_a_restart(directory: Path) -> None:
+    pool = process_pool(directory, *CLOSES_SLOWLY)
+    pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
+    time.sleep(0.5)  # the trap is set
+    pool.apply(slots(0), expected=slots(0, 1), releasable=slots(1))
+    assert pool.observe().draining == slots(1)
+    pool.close()
+    again = process_pool(directory, *CLOSES_SLOWLY)
+    seen = again.observe()
+    assert (set(seen.running), seen.draining) == ({0, 1}, slots(1))
+    wait_for(lambda: set(again.observe().running) == {0})
+    assert again.observe().draining == NOBODY
+    again.apply(slots(0, 1), expected=slots(0), releasable=NOBODY)
+    assert (set(again.observe().running), again.observe().draining) == ({0, 1}, NOBODY), "asked for again"
+    again.close()
+
+
+def test_who_was_told_to_end_and_does_not_is_killed_after_a_restart_too(directory: Path) -> None:
+    settings = ProcessWorkers(command=NEVER_CLOSES, drain_timeout_s=1.0)
+
+    def pool() -> ProcessPool:
+        return ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=SystemClock())
+
+    first = pool()
+    first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
+    time.sleep(0.5)
+    first.apply(NOBODY, expected=slots(0), releasable=slots(0))
+    first.close()
+    second = pool()
+    wait_for(lambda: not second.observe().running)
+    second.close()
+
+
+def test_consumers_of_a_native_group_that_are_ending_are_not_asked_for_by_a_restarted_job(directory: Path) -> None:
+    world = NativeWorld()
+    pool = process_pool(directory, *CLOSES_SLOWLY)
+
+    def start() -> None:
+        world.pool = pool  # type: ignore[assignment]
+        world.controller = world.new_controller()
+
+    start()
+    world.run(even(world, 280), 30)
+    assert len(pool.observe().running) == 4
+    while not any(isinstance(a, RemoveWorkers) for a in world.tick(even(world, 40)).actions):
+        assert len(world.decisions) < 200
+    told = set(world.decisions[-1].requested)
+    pool.close()  # the job ends, and is back at once
+    pool = process_pool(directory, *CLOSES_SLOWLY)
+    start()
+    wait_for(lambda: world.tick(even(world, 40), 0.2) is not None and set(pool.observe().running) == told)
+    assert not any(isinstance(a, AddWorkers) for d in world.decisions[-20:] for a in d.actions)
+    pool.close()

@@ -7,7 +7,7 @@ import pytest
 from autoscaler.core.native.values import Assignor
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers
-from tests.builders import TOPIC, state, tp
+from tests.builders import TOPIC, rates, state, tp
 from tests.scenarios.native_world import NativeWorld, Work, even
 
 
@@ -317,3 +317,64 @@ def test_an_advised_group_of_either_protocol_that_rebalances_is_waited_for() -> 
         last = world.tick(even(world, 1200))
         assert (last.reason, last.actions) == (Reason.NOT_READY, ()), said
         assert f"the group is rebalancing ({said})" in last.detail
+
+
+def test_static_members_are_not_ended_for_a_lower_maximum_either() -> None:
+    world = NativeWorld(static=True)
+    world.run(even(world, 300), 30)
+    there = len(world.consumers)
+    world.set(max_consumers=2)
+    last = world.run(even(world, 300), 5)
+    assert len(world.consumers) == there
+    assert (last.reason, last.limited_by) == (Reason.AT_MAXIMUM, Reason.STATIC_MEMBERS)
+    assert not any(isinstance(a, RemoveWorkers) for d in world.decisions for a in d.actions)
+
+
+# --- numbers of consumers with gaps, and partitions that nobody can hold ----------------------------------------------
+
+
+def test_a_step_down_starts_nobody() -> None:
+    world = NativeWorld(assignor=Assignor.COOPERATIVE_STICKY)
+    world.run(even(world, 280), 60)
+    world.pool.die(0)
+    world.pool._not_before.clear()  # noted as ended, and the job was restarted before it was started again
+    world.controller = world.new_controller()
+    world.run(even(world, 40), 90)
+    steps = [d for d in world.decisions[1:] if d.actions]
+    assert len(world.consumers) == 1
+    assert not any(isinstance(a, AddWorkers) for d in steps for a in d.actions), steps[0].actions
+
+
+def test_a_step_up_ends_nobody() -> None:
+    world = NativeWorld(assignor=Assignor.COOPERATIVE_STICKY)
+    world.pool.apply(frozenset({1, 5}), expected=frozenset(), releasable=frozenset())  # as a group that was placed leaves them
+    world.run(even(world, 100), 20)
+    world.run(even(world, 230), 30)
+    steps = [d for d in world.decisions if d.actions]
+    assert {1, 5} < set(world.pool.observe().running)
+    assert not any(isinstance(a, RemoveWorkers) for d in steps for a in d.actions), steps[0].actions
+
+
+@pytest.mark.parametrize("assignor", [Assignor.RANGE, Assignor.ROUND_ROBIN, Assignor.COOPERATIVE_STICKY])
+def test_one_partition_above_the_limit_does_not_keep_overloaded_consumers_from_help(assignor: Assignor) -> None:
+    world = NativeWorld(assignor=assignor, partitions=15)
+    world.run(even(world, 390), 30)
+    assert len(world.consumers) == 5
+    last = sorted(world.consumers["g-4"].owned)
+    loads = dict.fromkeys(rates(*[0.0] * 15), 40.0) | dict.fromkeys(last, 0.0) | {last[0]: 150.0}  # the only one of its consumer
+    decision = world.run(loads, 60)
+    hottest = max(sum(loads[p] for p in c.owned) for c in world.consumers.values() if last[0] not in c.owned)
+    assert hottest <= 100, f"they fall behind for ever; {decision.reason}: {decision.detail}"
+    assert decision.reason is Reason.PARTITION_EXCEEDS_CAPACITY
+
+
+@pytest.mark.parametrize("hot", [75.0, 150.0])
+def test_one_busy_partition_does_not_keep_idle_consumers_for_ever(hot: float) -> None:
+    world = NativeWorld(assignor=Assignor.RANGE)
+    world.run(even(world, 16 * 70), 30)
+    assert len(world.consumers) == 16
+    loads = dict.fromkeys(even(world, 0.0), 0.5)
+    loads[next(iter(loads))] = hot  # 75: one consumer of 100 can do all of it; 150: no number of consumers helps that one
+    decision = world.run(loads, 600)
+    assert len(world.consumers) <= 2, f"{sum(loads.values())} bytes/s; {decision.reason}: {decision.detail}"
+    assert not [d for d in world.decisions[-300:] if d.actions], "and that is where it stays"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.native.forecast import Forecast, Rates, afresh, fits, forecast
+from autoscaler.core.native.forecast import Forecast, Rates, Roof, afresh, fits, forecast, strained
 from autoscaler.core.native.values import Assignor, NativeGroup
 from autoscaler.packing import fewest_by_size
 
@@ -31,70 +31,66 @@ class Count:
 
     Attributes:
         best: What is to be expected of the number chosen; ``None`` if the assignor is not followed for this group.
+        strain: What the worst off consumer gets then over what it may have, see ``Roof``.
         enough: Nobody is above the limit then.
         remedies: What would be enough otherwise; empty if this is, or if nothing known is.
         oversized: Partitions that are above the limit by themselves: only more partitions help, with spread keys.
     """
 
     best: Forecast | None
+    strain: float
     enough: bool
     remedies: tuple[Remedy, ...] = ()
     oversized: int = 0
 
 
-def choose(group: NativeGroup, rates: Rates, limit: float, *, at_least: int, at_most: int) -> Count:
-    """Return the smallest number of consumers that keeps each within ``limit`` bytes/s under the group's own assignor.
+def choose(group: NativeGroup, rates: Rates, roof: Roof, *, at_least: int, at_most: int) -> Count:
+    """Return the smallest number of consumers that keeps each within its ``roof`` under the group's own assignor.
 
-    Where none does, it is the smallest of those that leave the hottest consumer least: more gain nothing, as 33 consumers of 64
-    partitions gain nothing over 32.
+    Where none does, it is the smallest of those that strain the worst off consumer least: more gain nothing, as 33 consumers of
+    64 partitions gain nothing over 32.
 
     Args:
         group: As it is now.
         rates: Bytes per second of every partition.
-        limit: What one consumer may get.
+        roof: What one consumer may get.
         at_least: No fewer.
         at_most: No more; more than there are partitions are never asked for.
     """
     most = max(at_least, min(at_most, sum(group.partitions.values())))
-    number = fewest(group, rates, limit, at_least=at_least, at_most=most)
-    if number is not None:
-        return Count(best=forecast(group, rates, number), enough=True)
-    best = _least_hot(group, rates, at_least, most)
-    if best is None:
-        return Count(best=None, enough=False)
-    oversized = sum(1 for r in rates.values() if r > limit * (1 + _ROUNDING))
-    return Count(
-        best=best, enough=False, remedies=() if oversized else tuple(_remedies(group, rates, limit)), oversized=oversized
-    )
+    oversized = sum(1 for r in rates.values() if r > roof.usable * (1 + _ROUNDING))
+    number = fewest(group, rates, roof, at_least=at_least, at_most=most)
+    if number is None:
+        number = _least_strained(group, rates, roof, at_least, most)
+    best = None if number is None else forecast(group, rates, number)
+    if number is None or best is None:
+        return Count(best=None, strain=math.inf, enough=False)
+    strain = strained(group, rates, number, roof)
+    enough = strain <= 1 and not oversized
+    remedies = () if enough or oversized else tuple(_remedies(group, rates, roof))
+    return Count(best=best, strain=strain, enough=enough, remedies=remedies, oversized=oversized)
 
 
-def _least_hot(group: NativeGroup, rates: Rates, at_least: int, at_most: int) -> Forecast | None:
-    """Return the smallest number whose hottest consumer has no more than the hottest partition, or of some the one with least.
-
-    Those looked at are the numbers from which on everybody gets a partition less, the largest of them.
-    """
-    number = fewest(group, rates, max(rates.values(), default=0.0) or 1.0, at_least=at_least, at_most=at_most)
-    if number is not None:
-        return forecast(group, rates, number)
+def _least_strained(group: NativeGroup, rates: Rates, roof: Roof, at_least: int, at_most: int) -> int | None:
+    """Return the number, of those from which on everybody gets a partition less, that strains the worst off consumer least."""
     count = sum(group.partitions.values())
     steps = [n for n in range(at_least, at_most + 1) if n == at_least or -(-count // n) < -(-count // (n - 1))]
-    found = [f for n in steps[-_STEPS:] if (f := forecast(group, rates, n)) is not None]
-    return min(found, key=lambda f: (f.high, f.consumers), default=None)
+    found = [(strained(group, rates, n, roof), n) for n in steps[-_STEPS:]]
+    return min((x for x in found if x[0] < math.inf), default=(0.0, None))[1]
 
 
-def fewest(group: NativeGroup, rates: Rates, limit: float, *, at_least: int, at_most: int) -> int | None:
-    """Return the smallest number within bounds that keeps each consumer within ``limit``; ``None`` if none does."""
-    roof = limit * (1 + _ROUNDING)
-    if max(rates.values(), default=0.0) > roof:
-        return None
-    first = max(at_least, math.ceil(math.fsum(rates.values()) / limit * (1 - _ROUNDING)))
+def fewest(group: NativeGroup, rates: Rates, roof: Roof, *, at_least: int, at_most: int) -> int | None:
+    """Return the smallest number within bounds that keeps each consumer within its ``roof``; ``None`` if none does."""
+    alone = [r for r in rates.values() if r > roof.limit]  # each of them has a consumer of its own, with a little besides
+    rest = math.fsum(r for r in rates.values() if r <= roof.limit) - math.fsum(roof.over(r) - r for r in alone)
+    first = max(at_least, len(alone) + math.ceil(rest / roof.limit * (1 - _ROUNDING)))
     return next((n for n in range(first, at_most + 1) if fits(group, rates, n, roof)), None)
 
 
-def _remedies(group: NativeGroup, rates: Rates, limit: float) -> Iterator[Remedy]:
+def _remedies(group: NativeGroup, rates: Rates, roof: Roof) -> Iterator[Remedy]:
     most = min(sum(group.partitions.values()), _FAR)
     for assignor in Assignor:
-        number = fewest(afresh(group, assignor), rates, limit, at_least=1, at_most=most)
+        number = fewest(afresh(group, assignor), rates, roof, at_least=1, at_most=most)
         if number is not None:
             yield Remedy(assignor=assignor, consumers=number)
-    yield Remedy(assignor=None, consumers=fewest_by_size(rates.values(), limit))
+    yield Remedy(assignor=None, consumers=fewest_by_size(rates.values(), roof.limit))

@@ -6,9 +6,10 @@ rebalances is simulated and the answer is a span. The possibilities are the same
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
+from typing import NamedTuple
 
 from autoscaler.core.native.assignors import assign, following
 from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup
@@ -19,9 +20,37 @@ _MOST, _LEAST = 12, 2  # memberships that are simulated for one number of consum
 _TURNS = 6  # orders in which members go one after the other that are followed: all those of three
 _APART = 8  # so many that come or go may do so one after the other; more are taken to do it at once
 _BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # nobody's holdings count, only places in the order
+_ROUNDING = 1e-9
 _SURE = 0.02  # of the load: a narrower span counts as one number
 
 Rates = Mapping[TopicPartition, float]
+
+
+class Roof(NamedTuple):
+    """What one consumer may get, in bytes/s.
+
+    Whoever holds a partition that takes most of it, or more, may have a little besides: to leave that partition alone takes as
+    many consumers as there are partitions where the assignor deals by count, and gains no more than ``tolerance`` of its load.
+
+    Attributes:
+        limit: For everybody else.
+        usable: Partitions above it are too much for any consumer; who holds one below it stays below it.
+        tolerance: Share of a partition's rate that may be beside it.
+    """
+
+    limit: float
+    usable: float
+    tolerance: float = 0.0
+
+    def over(self, largest: float) -> float:
+        """Return what a consumer may have whose largest partition has this rate."""
+        beside = (1 + self.tolerance) * largest
+        return max(self.limit, beside if largest > self.usable else min(beside, self.usable)) * (1 + _ROUNDING)
+
+    def strain(self, held: Iterable[Iterable[TopicPartition]], rates: Rates) -> float:
+        """Return the load of the worst off consumer over what it may have: at most 1 where everybody has enough room."""
+        loads = ([rates.get(p, 0.0) for p in ps] for ps in held)
+        return max((math.fsum(x) / self.over(max(x)) for x in loads if x), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +93,15 @@ def forecast(group: NativeGroup, rates: Rates, consumers: int) -> Forecast | Non
     return Forecast(consumers=consumers, low=min(loads), expected=math.fsum(loads) / len(loads), high=max(loads), idle=idle)
 
 
-def fits(group: NativeGroup, rates: Rates, consumers: int, limit: float) -> bool:
-    """Say whether nobody would get more than ``limit`` in any of the simulated rebalances."""
-    return all(held is not None and hottest(held, rates) <= limit for held in _rebalances(group, consumers))
+def fits(group: NativeGroup, rates: Rates, consumers: int, roof: Roof) -> bool:
+    """Say whether nobody would get more than it may have in any of the simulated rebalances."""
+    return all(held is not None and roof.strain(held.values(), rates) <= 1 for held in _rebalances(group, consumers))
+
+
+def strained(group: NativeGroup, rates: Rates, consumers: int, roof: Roof) -> float:
+    """Return the strain of the worst of the simulated rebalances; infinite if the assignor is not followed for this group."""
+    found = [math.inf if held is None else roof.strain(held.values(), rates) for held in _rebalances(group, consumers)]
+    return max(found)
 
 
 def hottest(held: Assigned, rates: Rates) -> float:

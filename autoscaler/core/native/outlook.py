@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.load import GroupLoad
 from autoscaler.core.native.count import fewest
+from autoscaler.core.native.forecast import Roof
 from autoscaler.core.native.reading import Unpredictable, read_group, unplaceable
 from autoscaler.core.native.values import NativeGroup
 from autoscaler.core.orders import Orders
@@ -41,14 +42,21 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
         return Outlook(group=group)
     now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
     most = min(orders.most, len(load.partitions))
-    calm = fewest(group, load.rates, policy.calm_bytes_per_s, at_least=1, at_most=min(now - 1, most))
+    usable, calmly = roofs(policy)
+    calm = fewest(group, load.rates, calmly, at_least=1, at_most=min(now - 1, most))
     if calm is None and len(load.partitions) < now:
         calm = len(load.partitions)  # the others hold nothing
     return Outlook(
         group=group,
-        enough=fewest(group, load.rates, policy.usable_bytes_per_s, at_least=floor, at_most=most),
+        enough=fewest(group, load.rates, usable, at_least=floor, at_most=most),
         calm=calm,
     )
+
+
+def roofs(policy: Policy) -> tuple[Roof, Roof]:
+    """Return what a consumer may get where the group grows, and where fewer must do with a tolerance kept free."""
+    usable, tolerance = policy.usable_bytes_per_s, policy.tolerance_ratio
+    return Roof(usable, usable, tolerance), Roof(policy.calm_bytes_per_s, usable, tolerance)
 
 
 def sized(size: Size, outlook: Outlook | None, observation: Observation) -> Size:

@@ -6,12 +6,13 @@ from autoscaler.core.cycle import Cycle, Step, many, rate_text
 from autoscaler.core.guards import first_objection, least_consumers, most_consumers
 from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.native.count import Count, Remedy, choose
-from autoscaler.core.native.forecast import Forecast, fits, forecast
+from autoscaler.core.native.forecast import Forecast, Roof, fits, forecast
+from autoscaler.core.native.outlook import roofs
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.native.values import NativeGroup
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
-from autoscaler.core.present import complete
+from autoscaler.core.present import complete, numbered
 from autoscaler.model import Reason
 
 
@@ -81,7 +82,7 @@ def start_first(cycle: Cycle) -> Step | None:
         f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
         f"it takes {count} at least, how many more depends on their assignor"
     )
-    return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=frozenset(range(count)), counted=True)
+    return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=numbered(cycle.observation, count), counted=True)
 
 
 def refuse_unpredictable(cycle: Cycle) -> Step | None:
@@ -95,7 +96,8 @@ def keep_bounds(cycle: Cycle) -> Step | None:
     """Come down to the most that may be, or up to the least, as after the settings were changed or a window has begun."""
     now, orders = _now(cycle), cycle.orders
     if now > orders.most:
-        return _ask(cycle, orders.most, orders.at_most, f"{now} consume and {orders.most_setting} is {orders.most}")
+        detail = f"{now} consume and {orders.most_setting} is {orders.most}"
+        return _if_dynamic(cycle, _ask(cycle, orders.most, orders.at_most, detail))
     if now < cycle.floor:
         return _ask(cycle, cycle.floor, orders.at_least, f"{orders.least_setting} asks for {cycle.floor}, {now} consume")
     return None
@@ -110,15 +112,17 @@ def grow(cycle: Cycle) -> Step | None:
 
 def _grown(cycle: Cycle) -> Step | None:
     group, size, policy, now = _group(cycle), cycle.size, cycle.policy, _now(cycle)
-    if group is None or not size.overloaded:
+    strains = _strains(cycle)
+    if group is None or not strains:
         return None
     bound = most_consumers(cycle)
     most = max(now, bound.count)
-    count = choose(group, cycle.load.rates, policy.usable_bytes_per_s, at_least=max(cycle.floor, now), at_most=most)
-    hot, load = size.overloaded[0], size.loads[size.overloaded[0]]
+    count = choose(group, cycle.load.rates, roofs(policy)[0], at_least=max(cycle.floor, now), at_most=most)
+    hot = max(strains, key=lambda c: (strains[c], -c))
+    load = size.loads[hot]
     detail = f"consumer {hot} with {rate_text(load)} is above {rate_text(policy.overload_bytes_per_s)}"
     limit = None if count.enough else _limit(cycle, count)
-    gained = count.best is not None and count.best.consumers > now and _hotter(cycle, load) > count.best.high
+    gained = count.best is not None and count.best.consumers > now and count.strain < _worth(cycle, strains[hot])
     if count.best is None or not gained:
         why = f"more consumers would not relieve it with assignor {group.assignor}"
         if bound.count <= now:  # none were looked at
@@ -128,13 +132,22 @@ def _grown(cycle: Cycle) -> Step | None:
             reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit or Reason.ASSIGNOR_LIMIT, detail=said, hot=size.hot, counted=True
         )
     said = f"{detail}; {_foretold(group, count.best)}{'' if count.enough else _remedies(cycle, count)}"
-    wanted = frozenset(range(count.best.consumers))
+    wanted = numbered(cycle.observation, count.best.consumers)
     return Step(reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit, detail=said, hot=size.hot, requested=wanted, counted=True)
 
 
-def _hotter(cycle: Cycle, load: float) -> float:
-    """Return what the hottest may have at most after a step for it to be worth a rebalance."""
-    return load * (1 - cycle.policy.tolerance_ratio)
+def _strains(cycle: Cycle) -> dict[int, float]:
+    """Return the strain of every overloaded consumer that others could help: not of one whose largest partition is its load."""
+    policy, present = cycle.policy, cycle.present
+    roof = Roof(policy.overload_bytes_per_s, policy.overload_bytes_per_s, policy.tolerance_ratio)
+    held = {c: [p for p, owner in present.owner.items() if owner == c] for c in cycle.size.overloaded}
+    helped = [c for c, ps in held.items() if roof.strain([ps], cycle.load.rates) > 1]
+    return {c: roofs(policy)[0].strain([held[c]], cycle.load.rates) for c in helped}
+
+
+def _worth(cycle: Cycle, strain: float) -> float:
+    """Return what the worst off may be strained at most after a step for it to be worth a rebalance."""
+    return strain * (1 - cycle.policy.tolerance_ratio)
 
 
 def shrink(cycle: Cycle) -> Step | None:
@@ -147,9 +160,9 @@ def shrink(cycle: Cycle) -> Step | None:
         f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {outlook.calm} of {many(now, 'consumer')} with "
         f"{policy.tolerance_ratio:.0%} to spare under assignor {group.assignor}" + (f"; {idle} hold nothing now" if idle else "")
     )
-    if any(c.instance is not None for c in group.consumers):
-        said = f"{detail}; members are static: what one that ends has held stands still until its session is over"
-        return Step(reason=Reason.UNDERUSED, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
+    static = _if_dynamic(cycle, waits := Step(reason=Reason.UNDERUSED, detail=detail, counted=True))
+    if static is not waits:
+        return static
     bound, needed = least_consumers(cycle), max(cycle.history.peak(), outlook.calm)
     least = max(needed, bound.count)
     objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
@@ -157,7 +170,7 @@ def shrink(cycle: Cycle) -> Step | None:
         guard, said = objection
         return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}", counted=True)
     for count in range(least, now):  # an assignor may serve a number worse than a smaller one
-        if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, policy.calm_bytes_per_s):
+        if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, roofs(policy)[1]):
             step = _ask(cycle, count, Reason.UNDERUSED, detail)
             if not max(needed, cycle.floor) < count == bound.count:
                 return step
@@ -165,11 +178,20 @@ def shrink(cycle: Cycle) -> Step | None:
     return Step(reason=Reason.UNDERUSED, limited_by=Reason.STABILISING, detail=f"{detail}; {least} were needed", counted=True)
 
 
+def _if_dynamic(cycle: Cycle, step: Step) -> Step:
+    """Return a step that takes consumers away, or nothing in its place where their partitions would stand still."""
+    members = cycle.observation.members
+    if members is None or not any(m.instance is not None for m in members.members):
+        return step
+    said = f"{step.detail}; members are static: what one that ends has held stands still until its session is over"
+    return Step(reason=step.reason, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
+
+
 def _ask(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
     group = _group(cycle)
     told = forecast(group, cycle.load.rates, count) if group is not None and cycle.load.rates else None
     said = f"{detail}; {_foretold(group, told)}" if group is not None and told is not None else detail
-    return Step(reason=reason, detail=said, requested=frozenset(range(count)), counted=True)
+    return Step(reason=reason, detail=said, requested=numbered(cycle.observation, count), counted=True)
 
 
 def _now(cycle: Cycle) -> int:
