@@ -94,6 +94,7 @@ class GroupController:
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
         summarise: Turns a decision into the text that the plan record carries.
+        measured_bytes_per_s: Capacity that had been measured before a restart, where no plan of the group tells it.
         restore: Turns that text back; without it a restart forgets the capacity that was measured.
     """
 
@@ -110,12 +111,19 @@ class GroupController:
     _unread: Standing = field(default_factory=dict)
     consumers: NativeConsumers | None = None
     restore: Callable[[str], Decision] | None = None
+    measured_bytes_per_s: float | None = None
     _history: History = field(default_factory=History)
     _read_at: tuple[float, float] | None = None  # both clocks at the latest decision
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
     _completed: bool = False
     _state: GroupState | None = None  # as last observed: what a cycle that could not observe still shows
+
+    def __post_init__(self) -> None:
+        """Begin with what is known from before a restart."""
+        if self.measured_bytes_per_s is not None:
+            known = Capacity(bytes_per_s=self.measured_bytes_per_s, source=CapacitySource.MEASURED)
+            self._history = History(capacity=known)
 
     def cycle(self, number: int, snapshot: LoadSnapshot, measured: Mapping[str, float]) -> Decision:
         """Run one cycle and return what was decided.

@@ -239,6 +239,10 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         ]
     if group.get("sizing") == "TAIL_LATENCY_2" and group.get("rebalance_s") is None:
         found.append("sizing TAIL_LATENCY_2 needs rebalance_s: without the time that a rebalance takes it is TAIL_LATENCY_1")
+    up, down = group.get("up_ratio"), group.get("down_ratio")
+    up, down = 0.9 if up is None else up, 0.4 if down is None else down
+    if isinstance(up, int | float) and isinstance(down, int | float) and down > up:
+        found.append(f"down_ratio {down:g} is above up_ratio {up:g}: what is added would be taken away again")
     found += _fallback_contradictions(group, least, most)
     topics = group.get("topics")
     if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):

@@ -63,6 +63,8 @@ class Job:
         connection = settings.cluster.connection  # references are read by each new client: a changed password holds at once
         names = tuple(g.group for g in settings.groups)
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
+        native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
+        self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
         self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
@@ -86,6 +88,7 @@ class Job:
             consumers=self._consumers(group, connection) if acts and not managed else None,
             tails=self.tails[group.read_committed].of(group.group),
             retention=self.retention,
+            measured_bytes_per_s=self.measured.get(group.group),
         )
 
     def _watch(self, group: Group) -> KafkaWatch:

@@ -8,9 +8,9 @@ Must never block or fail a cycle.
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, max_by, struct
 
 from autoscaler.adapters.decision_summary import restore
 from autoscaler.adapters.delta.buffer import Buffer
@@ -29,7 +29,7 @@ from autoscaler.adapters.delta.rows import Cycle, day, measured_of
 from autoscaler.adapters.delta.tables import MEASURED, TABLES, ddl, sql_type
 from autoscaler.adapters.delta.views import UNPACK, VIEWS
 from autoscaler.errors import SettingsError, TransientError
-from autoscaler.model import Decision, HandoverDone, LoadSnapshot, TopicPartition
+from autoscaler.model import CapacitySource, Decision, HandoverDone, LoadSnapshot, TopicPartition
 from autoscaler.ports import ActionOutcome, Clock
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,21 @@ class DeltaAudit:
         self._close_timeout_s = close_timeout_s
         self._buffer = Buffer()
         self._journal = Journal(root / "journal", life)
-        self._flusher = Flusher(self._buffer, SparkTables(spark, root, clock), self._journal, flush_s)
+        self._tables = SparkTables(spark, root, clock)
+        self._flusher = Flusher(self._buffer, self._tables, self._journal, flush_s)
+
+    def measured(self, groups: Collection[str]) -> dict[str, float]:
+        """Return the capacities in bytes/s that these groups' latest decisions went by, of those by whom one had been measured.
+
+        For groups whose plan stands nowhere else; takes a second or two. What is older than yesterday counts no more.
+        """
+        if not groups:
+            return {}
+        try:
+            return self._tables.measured(groups)
+        except TransientError as e:
+            log.warning("what consumers had been measured to do is not known any more: %s", e)
+            return {}
 
     def record(
         self,
@@ -200,6 +214,24 @@ class SparkTables:
         """Say whether rows are in a table: a commit has all of its rows or none."""
         first = rows.slice(0, 1).select([*TABLES[table].key, "date"]).to_pylist()[0]
         return tuple(v for k, v in first.items() if k != "date") in self.keys(table, first["date"])
+
+    def measured(self, groups: Collection[str]) -> dict[str, float]:
+        """Return the capacity of each of these groups' latest decision, where that had been measured.
+
+        Raises:
+            TransientError: The table cannot be read.
+        """
+        path = self._root / "decisions"
+        if not any((path / "_delta_log").glob("*.json")):
+            return {}
+        try:
+            rows = self._spark.read.format("delta").load(str(path))
+            lately = rows.where((col("date") >= self.today() - timedelta(days=1)) & col("group").isin(*groups))
+            latest = lately.groupBy("group").agg(max_by(struct("capacity_source", "capacity_bytes_per_s"), "at").alias("latest"))
+            found = latest.select("group", "latest.*").toArrow().to_pylist()
+        except (PySparkException, Py4JError, OSError) as e:
+            raise TransientError(f"{path} cannot be read: {_first_line(e)}") from e
+        return {r["group"]: r["capacity_bytes_per_s"] for r in found if r["capacity_source"] == CapacitySource.MEASURED}
 
     def keys(self, table: str, since: date) -> set[Key]:
         """Return the keys of all rows of this date and later.

@@ -203,7 +203,15 @@ def _rest(cycle: Cycle) -> Step:
 
 
 def _rest_counted(cycle: Cycle) -> Step:
-    return replace(_rest(cycle), counted=True)
+    step = replace(_rest(cycle), counted=True)
+    unheld = tuple(p for p in cycle.present.unplaced if cycle.load.rates.get(p, 0.0) > 0)
+    if not unheld or step.reason is Reason.RETENTION_AT_RISK:
+        return step
+    detail = (
+        f"{many(len(unheld), 'partition')} ({names(unheld)}) with {rate_text(sum(cycle.load.rates[p] for p in unheld))} "
+        "are held by no member: consumers find new ones when they refresh their metadata (metadata.max.age.ms)"
+    )
+    return replace(step, reason=Reason.PARTITIONS_CHANGED, detail=f"{step.detail}; {detail}", hot=unheld[:5])
 
 
 def _settled(cycle: Cycle) -> Step:

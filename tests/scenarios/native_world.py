@@ -61,7 +61,7 @@ class NativeWorld:
         self.changes = {**self.changes, **changes}
         self.controller.policy = self.policy()
 
-    def new_controller(self) -> GroupController:
+    def new_controller(self, measured_bytes_per_s: float | None = None) -> GroupController:
         return GroupController(
             policy=self.policy(),
             connect=None,
@@ -71,6 +71,7 @@ class NativeWorld:
             summarise=summarise,
             sink=lambda **_: None,
             consumers=NativeConsumers(group="g", start=lambda: self.pool),
+            measured_bytes_per_s=measured_bytes_per_s,
         )
 
     def tick(self, loads: Loads, seconds: float = 1.0) -> Decision:

@@ -30,8 +30,8 @@ class PlacedWorld(NativeWorld):
         self.started_at: dict[str, float] = {}
         super().__post_init__()
 
-    def new_controller(self) -> GroupController:
-        controller = super().new_controller()
+    def new_controller(self, measured_bytes_per_s: float | None = None) -> GroupController:
+        controller = super().new_controller(measured_bytes_per_s)
         assert controller.consumers is not None
         controller.consumers.place = lambda: self.placements
         return controller

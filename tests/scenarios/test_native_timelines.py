@@ -378,3 +378,20 @@ def test_one_busy_partition_does_not_keep_idle_consumers_for_ever(hot: float) ->
     decision = world.run(loads, 600)
     assert len(world.consumers) <= 2, f"{sum(loads.values())} bytes/s; {decision.reason}: {decision.detail}"
     assert not [d for d in world.decisions[-300:] if d.actions], "and that is where it stays"
+
+
+def test_partitions_that_nobody_holds_are_said() -> None:
+    world = NativeWorld()
+    world.run(even(world, 300), 30)
+    grown = rates(*[300 / 16] * 16, *[60.0] * 4)  # the topic has four more, which the leader's metadata does not show yet
+    decision = world.run(grown, 120)
+    assert decision.reason is Reason.PARTITIONS_CHANGED
+    assert f"4 partitions ({TOPIC}-16, {TOPIC}-17, {TOPIC}-18, {TOPIC}-19) with 240 B/s are held by no member" in decision.detail
+
+
+def test_a_step_of_several_under_uniform_is_called_what_it_is() -> None:
+    world = NativeWorld(assignor=Assignor.UNIFORM, says={"kind": "CONSUMER", "assignor": "uniform"})
+    world.run(even(world, 150), 20)
+    (step,) = (d for d in [world.tick(even(world, 600)) for _ in range(10)] if d.actions)
+    assert step.consumers - 2 > 1
+    assert "which cannot be foretold for several that come or go together" in step.detail

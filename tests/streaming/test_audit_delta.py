@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from autoscaler.adapters.delta import rows
 from autoscaler.adapters.delta.log import check_tables, read_schema
 from autoscaler.adapters.delta.tables import TABLES
 from autoscaler.errors import SettingsError
-from autoscaler.model import Decision, GroupState, HandoverDone, LoadSnapshot
+from autoscaler.model import CapacitySource, Decision, GroupState, HandoverDone, LoadSnapshot
 from autoscaler.ports import ActionOutcome
 from tests.streaming import audit_cases as cases
 
@@ -305,3 +306,27 @@ def test_the_schema_is_found_in_a_checkpoint_when_the_commits_are_gone(spark: "S
     for commit in (path / "_delta_log").glob("*.json"):
         commit.unlink()
     assert read_schema(path) == before
+
+
+def test_the_capacity_that_was_measured_last_is_known_again(spark: "SparkSession", tmp_path: Path) -> None:
+    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  needs Spark
+
+    def audit() -> "DeltaAudit":
+        return DeltaAudit(spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), close_timeout_s=100.0)
+
+    first = audit()
+    assert first.measured(["g"]) == {}, "nothing has ever run here"
+    now = time.time()
+    for group, ago, capacity, source in (
+        ("g", 20, 90.0, CapacitySource.MEASURED), ("g", 10, 110.0, CapacitySource.MEASURED),
+        ("was-measured", 20, 90.0, CapacitySource.MEASURED), ("was-measured", 10, 500.0, CapacitySource.CONFIGURED),
+        ("long-ago", 3 * 86400, 90.0, CapacitySource.MEASURED), ("other", 10, 70.0, CapacitySource.MEASURED),
+    ):  # fmt: skip
+        d, s, state = cases.calm(T0)
+        at = now - ago
+        told(first, (replace(d, group=group, at=at, decision_id=f"{group}/{ago}", capacity_bytes_per_s=capacity,
+                             capacity_source=source), replace(s, group=group, sample_ts=at), state))  # fmt: skip
+    first.close()
+    again = audit()
+    assert again.measured(["g", "was-measured", "long-ago", "unheard-of"]) == {"g": 110.0}
+    again.close()

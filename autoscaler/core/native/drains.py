@@ -4,6 +4,7 @@ Nobody reports what such a consumer could do. One that has work waiting all the 
 is configured, this is only said: a slow database looks the same. Where none is, it is the capacity.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +13,12 @@ from autoscaler.core.committed import committed_since
 from autoscaler.core.progress import Track
 from autoscaler.model import LoadSnapshot, TopicPartition
 
-_WINDOW_S = 30.0  # what is drained is measured over so long
+_WINDOW_S = 30.0  # what is drained is measured over so long ...
+_MOST_S = 300.0  # ... and over so long where nobody has committed often enough by then
 _COMMITS = 5  # of one consumer in a window: with fewer, one more or less is a large part of it
 STILL_S = 12.0  # without a commit, after which a partition's lag is no sign of work that its consumer is busy with
 _LASTS_S = 3600.0  # for which a window counts: consumers are replaced by faster ones
+_RECENT = 6  # windows in which consumers were behind, of which two may be anything: three minutes of that, as for managed ones
 _HALF = 0.5  # of the configured capacity, that it may be off
 
 Seen = tuple[tuple[float, float], ...]  # (time, bytes/s of the fastest consumer in the window that ended then), oldest first
@@ -81,13 +84,19 @@ class Drains:
             behind=self.behind & behind,
         )
         lasted = now.at - self.since
-        return now if lasted < _WINDOW_S else now._ended(lasted)._begun(now.at, owner, behind)  # noqa: SLF001  its own
+        if lasted < _WINDOW_S or (lasted < _MOST_S and not now._often()):  # noqa: SLF001  its own
+            return now
+        return now._ended(lasted)._begun(now.at, owner, behind)  # noqa: SLF001  its own
 
     def _begun(self, at: float, owner: Mapping[TopicPartition, int], behind: frozenset[int]) -> "Drains":
         return replace(self, since=at, at=at, cycles=0, owner=owner, drained={}, commits={}, behind=behind)
 
+    def _often(self) -> frozenset[int]:
+        """Return the consumers that have committed often enough for what they drained to be told."""
+        return frozenset(c for c, commits in self.commits.items() if commits >= min(_COMMITS, self.cycles))
+
     def _ended(self, lasted: float) -> "Drains":
-        rates = {c: b / lasted for c, b in self.drained.items() if self.commits[c] >= min(_COMMITS, self.cycles)}
+        rates = {c: self.drained[c] / lasted for c in self._often()}
         return replace(
             self,
             waiting=_with(self.waiting, self.at, [r for c, r in rates.items() if c in self.behind]),
@@ -118,14 +127,16 @@ class Drains:
         """Return the most that a consumer has drained in each of three windows; ``None`` where that tells no capacity.
 
         What it has drained it can drain. That it can do no more is only seen while it is behind; if nobody was, what was drained
-        tells something only where it is above what is assumed.
+        tells something only where it is above what is assumed. What was before the latest windows in which consumers were behind
+        counts no more: they may have become slower since, and do not become faster by having caught up.
 
         Args:
             assumed: Bytes/s that one has been taken for so far.
         """
         if len(self.fastest) < ENOUGH:
             return None
-        most = sorted((r for _, r in self.fastest), reverse=True)[ENOUGH - 1]
+        since = self.waiting[-_RECENT:][0][0] if len(self.waiting) >= ENOUGH else -math.inf
+        most = sorted((r for at, r in self.fastest if at >= since), reverse=True)[ENOUGH - 1]
         if len(self.waiting) >= ENOUGH:
             return Shown(most, len(self.waiting), self.waiting[-1][0])
         return Shown(most, len(self.fastest), self.fastest[-1][0]) if most > assumed else None

@@ -9,7 +9,7 @@ from autoscaler.core.native.count import Count, Remedy, choose
 from autoscaler.core.native.forecast import Forecast, Roof, fits, forecast
 from autoscaler.core.native.outlook import roofs
 from autoscaler.core.native.reading import Unpredictable
-from autoscaler.core.native.values import NativeGroup
+from autoscaler.core.native.values import Assignor, NativeGroup
 from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
 from autoscaler.core.present import complete, numbered
@@ -215,7 +215,9 @@ def _limit(cycle: Cycle, count: Count) -> Reason:
 def _foretold(group: NativeGroup, told: Forecast) -> str:
     span = rate_text(told.high) if told.sure else f"{rate_text(told.low)} to {rate_text(told.high)}"
     idle = f", {told.idle} without a partition" if told.idle else ""
-    return f"{many(told.consumers, 'consumer')} with assignor {group.assignor}: the hottest gets {span}{idle}"
+    together = abs(told.consumers - len(group.consumers)) > 1 and group.assignor is Assignor.UNIFORM
+    doubt = ", which cannot be foretold for several that come or go together" if together else ""
+    return f"{many(told.consumers, 'consumer')} with assignor {group.assignor}: the hottest gets {span}{idle}{doubt}"
 
 
 def _remedies(cycle: Cycle, count: Count) -> str:
