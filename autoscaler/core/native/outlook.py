@@ -43,12 +43,14 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
     now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
     most = min(orders.most, len(load.partitions))
     usable, calmly = roofs(policy)
-    calm = fewest(group, load.rates, calmly, at_least=1, at_most=min(now - 1, most))
+    enough = fewest(group, load.rates, usable, at_least=floor, at_most=most)
+    least = 1 if floor > 1 else now if enough is None else enough  # what is not enough is not calm either: not looked at twice
+    calm = fewest(group, load.rates, calmly, at_least=least, at_most=min(now - 1, most))
     if calm is None and len(load.partitions) < now:
         calm = len(load.partitions)  # the others hold nothing
     return Outlook(
         group=group,
-        enough=fewest(group, load.rates, usable, at_least=floor, at_most=most),
+        enough=enough,
         calm=calm,
     )
 
