@@ -5,6 +5,7 @@ refuse a managed group that somebody else subscribes with (``docs/handover.md``,
 coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
+import logging
 import struct
 import threading
 import time
@@ -26,6 +27,7 @@ from autoscaler.native.placement import introduced
 from autoscaler.ports import Clock
 from autoscaler.references import resolve_secrets
 
+_log = logging.getLogger(__name__)
 _CALL_S = 5.0
 _STALE_READS = 3.0
 _STALE_S = 10.0
@@ -110,7 +112,7 @@ class KafkaGroupReader:
         """Forget what the group was, and say why, once for as long as that stays."""
         self._latest.pop(group, None)
         if self._unreadable.get(group) != why:
-            client_log.warning("membership of group %s is unknown, what its members sent makes no sense: %s", group, why)
+            _log.warning("membership of group %s is unknown, what its members sent makes no sense: %s", group, why)
         self._unreadable[group] = why
 
 
@@ -208,7 +210,7 @@ def _subscribed(member: Any) -> "_Joined":
         return _Joined(held=held, topics=None, instance=instance)
     name, *_ = introduced(said.user_data)
     rack = said.rack_id or "" if said.version >= _RACKS else ""
-    topics = frozenset(said.topics or ())
+    topics = frozenset(t for t in said.topics or () if t is not None)
     return _Joined(held=held, topics=topics, instance=instance, library=_library(said), name=name, rack=rack)
 
 
@@ -230,7 +232,8 @@ def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
         found = ConsumerProtocolAssignment.decode(encoded) if encoded else None
     except (struct.error, ValueError):
         return []
-    return [(topic, partitions or ()) for topic, partitions in found.assigned_partitions or ()] if found else []
+    given = found.assigned_partitions or () if found else ()
+    return [(topic, partitions or ()) for topic, partitions in given if topic is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
