@@ -236,6 +236,7 @@ class Member:
         instance: Its ``group.instance.id``; ``None`` for a dynamic member.
         library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
         name: What it calls itself in placements; empty if it does not.
+        rack: Where it says it is, if the assignor may go by that (classic protocol); empty if it does not say it.
     """
 
     member_id: str
@@ -246,6 +247,7 @@ class Member:
     instance: str | None = None
     library: str = ""
     name: str = ""
+    rack: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,20 +69,25 @@ class FakePlacements:
         published: Every one that was another than the one before it.
         calls: How often it was written, or written once more.
         fails: Raised by the next ``publish``, which then changes nothing.
+        fenced: Another controller has taken over.
     """
 
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     published: list[dict[TopicPartition, str]] = field(default_factory=list)
     calls: int = 0
     fails: AutoscalerError | None = None
+    fenced: bool = False
 
     def publish(self, owners: Mapping[TopicPartition, str]) -> None:
         """Keep it."""
+        if self.fenced:
+            msg = "another controller writes placements of this group"
+            raise FencedError(msg)
         error, self.fails = self.fails, None
         if error is not None:
             raise error
         self.calls += 1
-        if owners != self.owners:
+        if owners != self.owners or not self.published:
             self.owners = dict(owners)
             self.published.append(self.owners)
 

@@ -35,6 +35,7 @@ class KafkaPlacements:
         self, connection: Connection, group: str, *, replication_factor: int | None = None, valid_s: float = 120.0
     ) -> None:
         self._group, self._valid_s = group, valid_s
+        self._fenced = ""  # why nothing is written any more: a client that was refused once says something else from then on
         self._admin = admin_client(connection)
         found = ensure_control_topics(self._admin, lease_s=LEASE_S, replication_factor=replication_factor)
         self._where = partition_for(group, found[CONTROL_TOPIC].partitions)
@@ -47,8 +48,10 @@ class KafkaPlacements:
 
         Raises:
             TransientError: Nothing was written.
-            FencedError: Another controller writes for this group now; nothing was written.
+            FencedError: Another controller writes for this group now, and for good; nothing was written.
         """
+        if self._fenced:
+            raise FencedError(self._fenced)
         now = time.monotonic()
         if self._written is not None and self._written[0] == owners and now - self._written[1] < self._valid_s / _RENEWALS:
             return
@@ -60,8 +63,8 @@ class KafkaPlacements:
             self._transactions.commit([(key_of(self._group), encode(placement))])
         except TransientError as e:
             if self._transactions.refused:
-                msg = f"another controller writes placements of group {self._group}"
-                raise FencedError(msg) from e
+                self._fenced = f"another controller writes placements of group {self._group}"
+                raise FencedError(self._fenced) from e
             raise
         self._written = dict(owners), now
 

@@ -5,10 +5,11 @@ refuse a managed group that somebody else subscribes with (``docs/handover.md``,
 coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
+import logging
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from autoscaler.native.placement import introduced
 from autoscaler.ports import Clock
 from autoscaler.references import resolve_secrets
 
+_log = logging.getLogger(__name__)
 _CALL_S = 5.0
 _STALE_READS = 3.0
 _STALE_S = 10.0
@@ -57,6 +59,7 @@ class KafkaGroupReader:
         self._connection = dict(connection)
         self._groups, self._clock, self._every_s = tuple(groups), clock, every_s
         self._latest: dict[str, tuple[float, GroupMembers]] = {}
+        self._unreadable: dict[str, str] = {}  # why, as it was said last
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group-reader", daemon=True)
         self._thread.start()
@@ -83,22 +86,38 @@ class KafkaGroupReader:
                 client_log.info("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
                 _close(admin)
                 admin = None  # it may know coordinators that are gone
+            except Exception:  # noqa: BLE001  a defect must not end the thread: no group would be known until a restart
+                client_log.exception("membership of %s could not be read", ", ".join(self._groups))
+                _close(admin)
+                admin = None
             self._stop.wait(self._every_s)
         _close(admin)
 
-    def _take(self, found: dict[str, "_Described | int"]) -> None:
+    def _take(self, found: "_Found") -> None:
         for group, described in found.items():
             if isinstance(described, int):
                 client_log.info("membership of group %s could not be read: %s", group, named(described))
                 continue
+            if isinstance(described, str):
+                self._not_understood(group, described)
+                continue
+            self._unreadable.pop(group, None)
             kind, state, assignor, members = described
             self._latest[group] = (
                 self._clock.monotonic(),
                 GroupMembers(state=state, kind=kind, assignor=assignor, members=members, at=self._clock.now()),
             )
 
+    def _not_understood(self, group: str, why: str) -> None:
+        """Forget what the group was, and say why, once for as long as that stays."""
+        self._latest.pop(group, None)
+        if self._unreadable.get(group) != why:
+            _log.warning("membership of group %s is unknown, what its members sent makes no sense: %s", group, why)
+        self._unreadable[group] = why
+
 
 _Described = tuple[str, str, str, tuple[Member, ...]]  # kind, state, assignor, members
+_Found = dict[str, _Described | int | str]  # by group; or the error code that its coordinator gave, or why it makes no sense
 
 
 class _Asking:
@@ -107,9 +126,9 @@ class _Asking:
     def __init__(self, admin: KafkaAdminClient) -> None:
         self._manager = admin._manager  # noqa: SLF001  kafka-python has no public call for KIP-848; its version is pinned
 
-    def describe(self, groups: Sequence[str]) -> dict[str, "_Described | int"]:
-        """Return what each group is, or the error code that its coordinator gave instead."""
-        found: dict[str, _Described | int] = {}
+    def describe(self, groups: Sequence[str]) -> _Found:
+        """Return what each group is, or why that is not known."""
+        found: _Found = {}
         by_node: dict[int, list[str]] = {}
         if groups:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups), min_version=4)
@@ -122,16 +141,16 @@ class _Asking:
             found |= self._of_node(node, here)
         return found
 
-    def _of_node(self, node: int, groups: list[str]) -> dict[str, "_Described | int"]:
-        found: dict[str, _Described | int] = {}
+    def _of_node(self, node: int, groups: list[str]) -> _Found:
+        found: _Found = {}
         if ConsumerGroupDescribeRequest.API_KEY in self._manager.broker_version_data.api_versions:
             for g in self._send(ConsumerGroupDescribeRequest(group_ids=groups), node).groups:
                 if g.error_code != _NOT_THERE:
-                    found[g.group_id] = g.error_code or _consumer(g)
+                    found[g.group_id] = g.error_code or _understood(_consumer, g)
         rest = [g for g in groups if g not in found]
         if rest:
             for g in self._send(DescribeGroupsRequest(groups=rest), node).groups:
-                found[g.group_id] = _DEAD if g.error_code == _NOT_THERE else g.error_code or _classic(g)
+                found[g.group_id] = _DEAD if g.error_code == _NOT_THERE else g.error_code or _understood(_classic, g)
         dead = [g for g in rest if found[g] == _DEAD]
         return found | (self._others(node, dead) if dead else {})
 
@@ -150,6 +169,14 @@ class _Asking:
 
 
 _DEAD: _Described = ("UNKNOWN", "DEAD", "", ())
+
+
+def _understood(kind: Callable[[Any], _Described], group: Any) -> _Described | str:
+    """Return what a group is, or why its description makes no sense: its members' bytes are whatever they sent."""
+    try:
+        return kind(group)
+    except Exception as e:  # noqa: BLE001  whatever one group's members send, the others must be read
+        return f"{type(e).__name__}: {e}"
 
 
 def _consumer(group: Any) -> _Described:
@@ -181,14 +208,19 @@ def _subscribed(member: Any) -> "_Joined":
         said = None
     if said is None:
         return _Joined(held=held, topics=None, instance=instance)
-    name, _ = introduced(said.user_data)
-    return _Joined(held=held, topics=frozenset(said.topics), instance=instance, library=_library(said), name=name)
+    name, *_ = introduced(said.user_data)
+    rack = said.rack_id or "" if said.version >= _RACKS else ""
+    topics = frozenset(t for t in said.topics or () if t is not None)
+    return _Joined(held=held, topics=topics, instance=instance, library=_library(said), name=name, rack=rack)
 
 
 def _library(said: Any) -> str:
-    """Return which library wrote a subscription: they differ in its version and in what they leave empty."""
-    if said.version >= _RACKS and said.rack_id == "":
-        return "librdkafka"  # the others leave out a rack that is not set
+    """Return which library wrote a subscription: they differ in its version and in what they leave empty.
+
+    With a rack, those of Kafka's own client and of librdkafka are the same: then it is not known.
+    """
+    if said.version >= _RACKS and said.rack_id is not None:
+        return "librdkafka" if said.rack_id == "" else ""  # the others leave out a rack that is not set
     if said.version == 0 or (said.version == 1 and said.user_data == b""):
         return "kafka-python"
     return "java"
@@ -200,7 +232,8 @@ def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
         found = ConsumerProtocolAssignment.decode(encoded) if encoded else None
     except (struct.error, ValueError):
         return []
-    return [(topic, partitions) for topic, partitions in found.assigned_partitions] if found else []
+    given = found.assigned_partitions or () if found else ()
+    return [(topic, partitions or ()) for topic, partitions in given if topic is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +245,7 @@ class _Joined:
     instance: str | None
     library: str = ""
     name: str = ""
+    rack: str = ""
 
 
 def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member, ...]:
@@ -225,6 +259,7 @@ def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member
             instance=joined[m.member_id].instance,
             library=joined[m.member_id].library,
             name=joined[m.member_id].name,
+            rack=joined[m.member_id].rack,
         )
         for m in members
     ]

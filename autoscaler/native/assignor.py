@@ -18,7 +18,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyAssignmentE
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition
 
-from autoscaler.native.placement import Placement, Seat, Tp, introduced, seated, withheld
+from autoscaler.native.placement import Placement, Seat, Tp, holders, introduced, seated, withheld
 from autoscaler.native.placements import Placements
 
 _log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         timer.start()
 
     def _changed(self, placement: Placement) -> None:
-        """Ask for a rebalance, as the leader, when a placement says something else than what was assigned."""
+        """Ask for a rebalance, as the leader, when a placement says something else than was assigned by, or none was."""
         looked_at = self._looked_at.owners if self._looked_at is not None else None
         if self._leads and placement.owners != looked_at:
             self._rejoin()
@@ -146,14 +146,19 @@ class CooperativePlanAssignor(PlanAssignor):
 
 def _seat(member: Any) -> Seat:
     """Return a member as it presents itself."""
-    name, owned = introduced(member.metadata.user_data)
-    return Seat(member_id=member.member_id, name=name, topics=frozenset(member.metadata.topics), owned=owned)
+    name, owned, generation = introduced(member.metadata.user_data)
+    topics = frozenset(member.metadata.topics)
+    return Seat(member_id=member.member_id, name=name, topics=topics, owned=owned, generation=generation)
 
 
 def _sticky(cluster: Any, members: Sequence[Any], seats: Sequence[Seat]) -> dict[str, set[Tp]]:
+    holds = holders(seats)
+    held = {s.member_id: [TopicPartition(*tp) for tp in sorted(s.owned) if holds[tp] == s.member_id] for s in seats}
     known = {
         s.member_id: StickyAssignorMemberMetadataV1(
-            subscription=sorted(s.topics), partitions=[TopicPartition(*tp) for tp in sorted(s.owned)], generation=-1
+            subscription=sorted(s.topics),
+            partitions=held[s.member_id],
+            generation=-1,  # of one claim each, all are the newest
         )
         for s in seats
     }

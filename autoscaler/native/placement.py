@@ -29,22 +29,31 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One member, as it presents itself when it joins."""
+    """One member, as it presents itself when it joins.
+
+    Attributes:
+        owned: What it holds, as far as it knows.
+        generation: Of the group, in which it got that; -1 if it does not say.
+    """
 
     member_id: str
     name: str
     topics: frozenset[str]
     owned: frozenset[Tp]
+    generation: int = -1
 
 
-def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp]]:
-    """Return what a member that joins calls itself and holds; one that does not say it has no name and nothing."""
+def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp], int]:
+    """Return what a member that joins calls itself, what it holds, and since which generation.
+
+    One that does not say it has no name, nothing, and -1.
+    """
     try:
         said = json.loads(user_data or b"{}")
         owned = frozenset((str(t), int(p)) for t, ps in said.get("owned", {}).items() for p in ps)
-        return str(said.get("name", "")), owned
+        return str(said.get("name", "")), owned, int(said.get("generation", -1))
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
-        return "", frozenset()
+        return "", frozenset(), -1
 
 
 def key_of(group: str) -> bytes:
@@ -100,15 +109,32 @@ def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Colle
             rest.append(tp)
     if len(rest) == len(partitions):
         return None
-    now = {tp: s for s in seats for tp in s.owned}
+    now = holders(seats)
     for tp in rest:
         may = [s for s in seats if tp[0] in s.topics]
         if may:
-            held[min(may, key=lambda s: (len(held[s.member_id]), now.get(tp) is not s, s.member_id)).member_id].add(tp)
+            held[min(may, key=lambda s: (len(held[s.member_id]), now.get(tp) != s.member_id, s.member_id)).member_id].add(tp)
     return held
+
+
+def holders(seats: Sequence[Seat]) -> dict[Tp, str | None]:
+    """Return the id of the member that holds a partition, of those that somebody claims.
+
+    The newest generation says it: who claims it from an older one missed the rebalance that took it away. ``None``: two claim it
+    from the same one, and nobody knows who is right.
+    """
+    found: dict[Tp, str | None] = {}
+    newest: dict[Tp, int] = {}
+    for seat in seats:
+        for tp in seat.owned:
+            if tp not in newest or seat.generation > newest[tp]:
+                found[tp], newest[tp] = seat.member_id, seat.generation
+            elif seat.generation == newest[tp]:
+                found[tp] = None
+    return found
 
 
 def withheld(wanted: Mapping[str, set[Tp]], seats: Sequence[Seat]) -> dict[str, set[Tp]]:
     """Return what may be assigned now where members keep what they hold: nothing that another one still holds (KIP-429)."""
-    owned = {tp: s.member_id for s in seats for tp in s.owned}
-    return {member: {tp for tp in tps if owned.get(tp, member) == member} for member, tps in wanted.items()}
+    holds = holders(seats)
+    return {member: {tp for tp in tps if holds.get(tp, member) == member} for member, tps in wanted.items()}

@@ -3,14 +3,16 @@
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.native.values import Assignor
+from autoscaler.core.native.reading import Unpredictable, read_group
+from autoscaler.core.native.values import Assignor, NativeGroup
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, GroupMembers, LoadSnapshot, Reason, Retention
 from autoscaler.testing import FakeRetention
-from tests.builders import TOPIC, load, rates, snapshot, state, tp
+from tests.builders import TOPIC, load, members, rates, snapshot, state, tp
 from tests.scenarios.native_world import NativeWorld, even
 
 
@@ -167,6 +169,29 @@ def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kin
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
     assert (decision.reason, decision.actions) == (Reason.ASSIGNOR_UNPREDICTABLE, ())
     assert said in decision.detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "assignor", "rack", "predicted"),
+    [
+        ("CLASSIC", Assignor.RANGE, "r1", False),
+        ("CLASSIC", Assignor.STICKY, "r1", False),
+        ("CLASSIC", Assignor.COOPERATIVE_STICKY, "r1", False),
+        ("CLASSIC", Assignor.ROUND_ROBIN, "r1", True),  # looks at none
+        ("CLASSIC", Assignor.RANGE, "", True),
+        ("CONSUMER", Assignor.RANGE, "r1", True),  # nor does the coordinator
+        ("CONSUMER", Assignor.UNIFORM, "r1", True),
+    ],
+)
+def test_members_that_name_a_rack_are_not_predicted_where_the_assignor_goes_by_it(
+    kind: str, assignor: Assignor, rack: str, *, predicted: bool
+) -> None:
+    seen = members((0, 1), (2, 3))
+    racked = (*seen.members[:1], replace(seen.members[1], rack=rack))  # one is enough
+    found = read_group(replace(seen, kind=kind, assignor=assignor, members=racked), [tp(n) for n in range(4)], {})
+    assert isinstance(found, NativeGroup) == predicted
+    if isinstance(found, Unpredictable):
+        assert found.why.startswith("its members name racks (1)")
 
 
 def test_a_native_group_with_managed_workers_is_left_alone() -> None:

@@ -162,13 +162,45 @@ def test_a_placement_that_nobody_renews_lapses(broker: Broker, group: str) -> No
             assert time.monotonic() - began < PATIENCE_S
             time.sleep(0.1)
         writer.publish(wanted)
-        while reader.latest() is None:
+        while len(told) < 2:  # meanwhile partitions may have been assigned without it
             assert time.monotonic() - began < PATIENCE_S
             time.sleep(0.1)
-        assert len(told) == 1
+        assert reader.latest() == told[0] == told[1]
     finally:
         writer.close()
         reader.close()
+
+
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_members_follow_the_same_placement_again_when_its_controller_is_back(
+    broker: Broker, group: str, members: Members
+) -> None:
+    topic = members.command[0][2]
+    placements = KafkaPlacements(broker.connection(), group, valid_s=4.0)
+    names = ("m-0",) * (PARTITIONS - 1) + ("m-1",)
+    try:
+        for name in NAMES[:2]:
+            members.start(name)
+        members.wait("all is held", lambda: sorted(p for h in members.held().values() for p in h) == list(range(PARTITIONS)))
+        placements.publish(owners(topic, *names))
+        members.wait("as written", lambda: members.held() == {n: as_written(*names)[n] for n in NAMES[:2]})
+        time.sleep(6)  # nobody writes
+        members.start("m-2")
+        members.wait("sticky", lambda: sorted(map(len, members.held().values())) == [2, 2, 2])
+
+        def as_before() -> bool:
+            placements.publish(owners(topic, *names))
+            return members.held() == as_written(*names)
+
+        members.wait("as written, again", as_before)
+        changes = sum(len(members.lines(n)) for n in NAMES)
+        until = time.monotonic() + 8  # longer than it counts, if it were not written again
+        while time.monotonic() < until:
+            assert as_before()
+            time.sleep(0.1)
+        assert sum(len(members.lines(n)) for n in NAMES) == changes, "it is written again and again, and asked for once"
+    finally:
+        placements.close()
 
 
 def test_a_leader_that_polls_shortly_comes_back_when_its_topic_grows(

@@ -1,14 +1,17 @@
 """Memberships of real groups, read in the background."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer
 
+from autoscaler.adapters import kafka_reader
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka_reader import KafkaGroupReader, _classic, _understood
 from autoscaler.embedded.broker import Broker, Cluster
 from autoscaler.model import GroupMembers, TopicPartition
 from autoscaler.testing import FakeClock
@@ -113,6 +116,38 @@ def test_nothing_is_told_of_a_cluster_that_does_not_answer(group: str) -> None:
     assert reader.members(group) is None
     reader.close()
     assert reader.members(group) is None
+
+
+def test_a_group_of_which_nothing_can_be_made_is_unknown_and_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    bad, good = SimpleNamespace(error_code=0), ("CLASSIC", "STABLE", "range", ())
+    why = _understood(_classic, bad)
+    assert "group_state" in why
+    reader = KafkaGroupReader({"bootstrap.servers": "127.0.0.1:1"}, ("bad", "good"), SystemClock(), 60.0)
+    reader.close()
+    reader._take({"bad": good, "good": good})
+    assert reader.members("bad") is not None
+    for found in (why, why, good, why):
+        reader._take({"bad": found, "good": good})
+        assert (reader.members("bad") is None) == (found is why)
+        assert reader.members("good") is not None
+    said = [r.getMessage() for r in caplog.records if "group bad is unknown" in r.getMessage()]
+    assert len(said) == 2, "once each time that it begins"
+    assert all("group_state" in x for x in said)
+
+
+def test_no_defect_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = threading.Semaphore(0)
+
+    def fails(*_: object) -> None:
+        tried.release()
+        raise KeyError
+
+    monkeypatch.setattr(kafka_reader, "connect", fails)
+    reader = KafkaGroupReader({"bootstrap.servers": "127.0.0.1:1"}, ("g",), SystemClock(), 0.01)
+    try:
+        assert all(tried.acquire(timeout=PATIENCE_S) for _ in range(3))
+    finally:
+        reader.close()
 
 
 @pytest.mark.timeout(400)  # three brokers start anew

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.native.placement import Placement, Seat, Tp, decode, encode, introduced, key_of, seated, withheld
+from autoscaler.native.placement import Placement, Seat, Tp, decode, encode, holders, introduced, key_of, seated, withheld
 
 ALL = [("a", n) for n in range(4)]
 
@@ -18,8 +18,9 @@ def placement(**owners: str) -> Placement:
     return Placement(group="g", valid_s=60, owners={(k[0], int(k[1:])): name for k, name in owners.items()})
 
 
-def seat(member: str, *owned: Tp, name: str | None = None, topics: Collection[str] = ("a",)) -> Seat:
-    return Seat(member_id=member, name=member if name is None else name, topics=frozenset(topics), owned=frozenset(owned))
+def seat(member: str, *owned: Tp, name: str | None = None, topics: Collection[str] = ("a",), since: int = -1) -> Seat:
+    called = member if name is None else name
+    return Seat(member_id=member, name=called, topics=frozenset(topics), owned=frozenset(owned), generation=since)
 
 
 def test_what_is_written_is_read() -> None:
@@ -83,6 +84,25 @@ def test_what_another_still_holds_is_withheld() -> None:
     assert withheld({"x": {("a", 1)}, "y": {("a", 0), ("a", 2)}}, seats) == {"x": set(), "y": {("a", 2)}}
 
 
+def test_the_newest_generation_says_who_holds_a_partition() -> None:
+    seats = [seat("x", ("a", 0), ("a", 1), since=7), seat("y", ("a", 0), ("a", 2), since=3), seat("z", ("a", 1), since=7)]
+    for order in (seats, seats[::-1]):
+        assert holders(order) == {("a", 0): "x", ("a", 1): None, ("a", 2): "y"}
+        assert withheld({"x": set(), "y": {("a", 0), ("a", 2)}, "z": {("a", 1)}}, order) == {
+            "x": set(),
+            "y": {("a", 2)},
+            "z": set(),
+        }
+
+
+def test_what_is_not_named_stays_with_the_one_that_holds_it_not_with_one_that_once_did() -> None:
+    for order in ([0, 1], [1, 0]):
+        seats = [[seat("x", ("a", 3), since=3), seat("y", ("a", 3), since=7)][n] for n in order]
+        assert seated(placement(a0="x", a1="y"), seats, [("a", 0), ("a", 1), ("a", 3)]) == {
+            "x": {("a", 0)}, "y": {("a", 1), ("a", 3)},
+        }  # fmt: skip
+
+
 names = st.sampled_from(["x", "y", "z", "gone"])
 tps = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5))
 
@@ -109,17 +129,18 @@ def test_every_partition_has_one_owner_who_subscribes(
 @pytest.mark.parametrize(
     ("user_data", "said"),
     [
-        (b'{"name":"x","owned":{"a":[0,1]},"generation":3}', ("x", {("a", 0), ("a", 1)})),
-        (b'{"name":"x"}', ("x", set())),
-        (b"{}", ("", set())),
-        (b"", ("", set())),
-        (None, ("", set())),
-        (b"\x00\x00\x00\x01", ("", set())),  # of a sticky assignor
-        (b"[1]", ("", set())),
-        (b'{"name":"x","owned":{"a":["q"]}}', ("", set())),
-        (b"[" * 100_000, ("", set())),
+        (b'{"name":"x","owned":{"a":[0,1]},"generation":3}', ("x", {("a", 0), ("a", 1)}, 3)),
+        (b'{"name":"x"}', ("x", set(), -1)),
+        (b"{}", ("", set(), -1)),
+        (b"", ("", set(), -1)),
+        (None, ("", set(), -1)),
+        (b"\x00\x00\x00\x01", ("", set(), -1)),  # of a sticky assignor
+        (b"[1]", ("", set(), -1)),
+        (b'{"name":"x","owned":{"a":["q"]}}', ("", set(), -1)),
+        (b'{"name":"x","owned":{"a":[0]},"generation":null}', ("", set(), -1)),
+        (b"[" * 100_000, ("", set(), -1)),
     ],
 )
-def test_what_a_member_says_of_itself(user_data: bytes | None, said: tuple[str, set[Tp]]) -> None:
-    name, owned = introduced(user_data)
-    assert (name, set(owned)) == said
+def test_what_a_member_says_of_itself(user_data: bytes | None, said: tuple[str, set[Tp], int]) -> None:
+    name, owned, generation = introduced(user_data)
+    assert (name, set(owned), generation) == said

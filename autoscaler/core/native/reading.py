@@ -24,6 +24,7 @@ _KINDS = {
     "STREAMS": "it is a Streams group: its tasks belong together with their state; scale it by its own metrics",
     "OTHER": "its members are no consumers",
 }
+_BY_RACK = frozenset({Assignor.RANGE, Assignor.STICKY, Assignor.COOPERATIVE_STICKY})  # KIP-881, in the classic protocol only
 _PROTOCOLS = {"CLASSIC": frozenset(Assignor) - {Assignor.UNIFORM}, "CONSUMER": frozenset({Assignor.RANGE, Assignor.UNIFORM})}
 
 
@@ -46,6 +47,8 @@ def read_group(
         return Unpredictable(why=_unknown_assignor(members))
     counts = {t: sum(p.topic == t for p in partitions) for t in sorted({p.topic for p in partitions})}
     if why := _subscriptions(members.members, counts):
+        return Unpredictable(why=why)
+    if why := _racks(members):
         return Unpredictable(why=why)
     return NativeGroup(
         assignor=Assignor(members.assignor),
@@ -105,6 +108,18 @@ def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> st
         todo = "remove it from topics of the group, or wait until they look for new topics"
         return f"its members do not subscribe to {', '.join(fewer[:4])}: {todo}"
     return None
+
+
+def _racks(members: GroupMembers) -> str | None:
+    if members.kind != "CLASSIC" or members.assignor not in _BY_RACK:
+        return None
+    racks = {m.rack for m in members.members if m.rack}
+    if not racks:
+        return None
+    return (
+        f"its members name racks ({len(racks)}), and assignor {members.assignor} may place partitions by them: "
+        f"leave client.rack out, or take {Assignor.ROUND_ROBIN}"
+    )
 
 
 def _consumer(member: Member) -> Consumer:
