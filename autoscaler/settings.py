@@ -6,7 +6,7 @@
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
-from autoscaler.references import resolve_secrets
+from autoscaler.references import ANY_CLUSTER, of_cluster, resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -37,17 +37,20 @@ CONNECTION_KEYS = frozenset({
 })  # fmt: skip
 
 
+Connection = dict[str, str | int | float | bool]
+
+
 class Cluster(BaseModel):
     """One Kafka cluster and how to reach it; connection keys carry librdkafka's names."""
 
     model_config = _STRICT
 
     name: Annotated[str, Field(min_length=1)] = "kafka"
-    connection: dict[str, str | int | float | bool]
+    connection: Connection
 
     @field_validator("connection")
     @classmethod
-    def _usable(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    def _usable(cls, value: Connection) -> Connection:
         if found := _connection_problems(value):
             raise ContradictionsError(found)
         return value
@@ -123,12 +126,16 @@ class Audit(BaseModel):
     flush_s: Annotated[Number, Field(gt=0)] = 5.0
 
 
+_NOT_A_LIST = (
+    "cluster: is a list now, also of one: write clusters: [{name: ..., connection: {...}}], as conf/autoscaler.yaml shows"
+)
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
 
 
 class Group(Policy):
-    """One group: its policy and, in a managed group that acts, what runs its workers."""
+    """One group: its policy, where it is, and, in a managed group that acts, what runs its workers."""
 
+    cluster: str | None = None  # None: on the only one
     workers: ProcessWorkers | None = None
 
     @model_validator(mode="after")
@@ -143,7 +150,7 @@ class Settings(BaseModel):
 
     model_config = _STRICT
 
-    cluster: Cluster
+    clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
     state_dir: Annotated[str, Field(min_length=1)]  # checkpoint/, tables/, workers/, logs/ are made below it
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
     measure: Measure = Measure()
@@ -161,6 +168,16 @@ class Settings(BaseModel):
         """Return the state directory as an absolute path, with ``~`` and environment variables expanded."""
         return expanded(self.state_dir)
 
+    def cluster_of(self, group: Group) -> Cluster:
+        """Return the cluster that a group of these settings is on."""
+        return next(c for c in self.clusters if group.cluster in {None, c.name})
+
+    @property
+    def served(self) -> tuple[tuple[Cluster, tuple[Group, ...]], ...]:
+        """Return the clusters that have groups, in the file's order, each with its groups."""
+        on = [(c, tuple(g for g in self.groups if self.cluster_of(g) is c)) for c in self.clusters]
+        return tuple((c, groups) for c, groups in on if groups)
+
 
 def expanded(state_dir: str) -> Path:
     """Return a state directory as it is written as an absolute path."""
@@ -169,10 +186,7 @@ def expanded(state_dir: str) -> Path:
 
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong types are passed over."""
-    found = []
-    groups = data.get("groups")
-    names = [g.get("group") for g in groups if isinstance(g, Mapping)] if isinstance(groups, list | tuple) else []
-    found += [f"groups: {name!r} is named twice" for name in sorted({str(n) for n in names if n and names.count(n) > 1})]
+    found = _misplaced(data)
     measure = data.get("measure")
     if isinstance(measure, Mapping):
         shown = {
@@ -191,6 +205,34 @@ def _across(data: Mapping[str, object]) -> list[str]:
     return found
 
 
+def _misplaced(data: Mapping[str, object]) -> list[str]:
+    """Return what is wrong with the names of clusters and groups, and with which group is where."""
+    clusters, groups = _blocks(data, "clusters"), _blocks(data, "groups")
+    there = [str(c.get("name", Cluster.model_fields["name"].default)) for c in clusters]
+    found = [f"clusters: {name!r} is named twice: give each a name of its own" for name in _repeated(there)]
+    on: dict[str, set[str]] = {}
+    for number, group in enumerate(groups):
+        named, path = group.get("cluster"), f"groups.{number}.cluster"
+        on.setdefault(str(group.get("group")), set()).add(str(named or ""))
+        if named is None and len(there) > 1:
+            found.append(f"{path}: is required where there are several clusters: one of {', '.join(there)}")
+        elif isinstance(named, str) and there and named not in there:
+            found.append(f"{path}: there is no cluster {named!r}; there are {', '.join(there)}")
+    for name in _repeated([str(g["group"]) for g in groups if g.get("group")]):
+        elsewhere = ": on each cluster but one it takes a second job, with a state_dir of its own" if len(on[name]) > 1 else ""
+        found.append(f"groups: {name!r} is named twice{elsewhere}")
+    return found
+
+
+def _blocks(data: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    blocks = data.get(key)
+    return [b for b in blocks if isinstance(b, Mapping)] if isinstance(blocks, list | tuple) else []
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({n for n in names if names.count(n) > 1})
+
+
 def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
     """Yield what the fields' own checks keep from being looked at when one of them fails."""
     groups = data.get("groups")
@@ -207,18 +249,36 @@ def _missing_references(data: Mapping[str, object]) -> list[str]:
     state = str(data.get("state_dir", ""))
     if "$" in (left := os.path.expandvars(state)):
         problems.append(f"state_dir: {left} names an environment variable that is not set")
-    cluster = data.get("cluster")
-    connection = cluster.get("connection") if isinstance(cluster, Mapping) else None
-    if not isinstance(connection, Mapping):
-        return problems
-    for key, value in connection.items():
-        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists():
-            problems.append(f"cluster.connection.{key}: file {value} does not exist")
+    for number, cluster in enumerate(_blocks(data, "clusters")):
+        connection = cluster.get("connection")
+        if isinstance(connection, Mapping):
+            problems += of_cluster(str(number), _missing_files(connection))
+    return problems
+
+
+def _missing_files(connection: Mapping[str, object]) -> list[str]:
+    problems = [
+        f"{ANY_CLUSTER}connection.{key}: file {value} does not exist"
+        for key, value in connection.items()
+        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists()
+    ]
     try:
         resolve_secrets({str(k): v for k, v in connection.items() if isinstance(v, str)})
     except SettingsError as e:
         problems.extend(e.problems)
     return problems
+
+
+def _by_name(problem: str, data: Mapping[str, object]) -> str:
+    """Return a problem of a cluster by its name, which says more than its place in the list; one without a name keeps that."""
+    found = re.match(r"clusters\.(\d+)\.", problem)
+    clusters = data.get("clusters")
+    if found is None or not isinstance(clusters, list):
+        return problem
+    block = clusters[int(found[1])]
+    name = block.get("name") if isinstance(block, Mapping) else None
+    named = isinstance(name, str) and name and [b.get("name") for b in _blocks(data, "clusters")].count(name) == 1
+    return f"clusters.{name}.{problem[found.end() :]}" if named else problem
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
@@ -242,6 +302,9 @@ def load(path: str | Path) -> Settings:
     data = read(path)
     problems: list[str] = []
     settings = None
+    if "cluster" in data:
+        problems.append(_NOT_A_LIST)
+        data = {"clusters": [data["cluster"]], **{k: v for k, v in data.items() if k != "cluster"}}  # and what else is wrong
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
@@ -250,7 +313,7 @@ def load(path: str | Path) -> Settings:
         problems += _also_wrong(data)
     problems += [*_missing_references(data), *_missing_solver(data)]
     if problems or settings is None:
-        raise SettingsError(tuple(dict.fromkeys(problems)))
+        raise SettingsError(tuple(dict.fromkeys(_by_name(p, data) for p in problems)))
     return settings
 
 
@@ -319,7 +382,7 @@ def _problem(found: ErrorDetails) -> list[str]:
 
 _PLACES: Mapping[type[BaseModel], str] = {
     Settings: "to the top level",
-    Cluster: "under cluster",
+    Cluster: "to a cluster, under clusters",
     Group: "to a group, under groups",
     Window: "under windows of a group",
     Measure: "under measure",
