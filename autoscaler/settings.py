@@ -5,79 +5,22 @@
 """
 
 import os
-import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from autoscaler.clusters import NOT_A_LIST, Cluster, by_name, is_secret, misplaced, unreadable
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
-from autoscaler.references import ANY_CLUSTER, of_cluster, resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-_BROKER = re.compile(r"^\s*(\w+://)?[^\s:/]+:\d{1,5}\s*$|^\s*\[[0-9a-fA-F:.]+\]:\d{1,5}\s*$")
-# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
-CONNECTION_KEYS = frozenset({
-    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
-    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
-    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
-    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
-    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
-    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
-    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
-})  # fmt: skip
-
-
-Connection = dict[str, str | int | float | bool]
-
-
-class Cluster(BaseModel):
-    """One Kafka cluster and how to reach it; connection keys carry librdkafka's names."""
-
-    model_config = _STRICT
-
-    name: Annotated[str, Field(min_length=1)] = "kafka"
-    connection: Connection
-
-    @field_validator("connection")
-    @classmethod
-    def _usable(cls, value: Connection) -> Connection:
-        if found := _connection_problems(value):
-            raise ContradictionsError(found)
-        return value
-
-
-def _connection_problems(connection: Mapping[str, object]) -> list[str]:
-    found = []
-    servers = str(connection.get("bootstrap.servers", "")).strip()
-    if not servers:
-        found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
-    elif not servers.startswith(("env:", "file:")):
-        wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
-        found += [f"bootstrap.servers: {s.strip()!r} is not host:port" for s in wrong]
-    for key in sorted(map(str, connection)):
-        value = str(connection[key])
-        if _is_secret(key) and not value.startswith(("env:", "file:")):
-            found.append(f"{key} must be a reference, env:NAME or file:PATH, not the secret itself")
-        elif key not in CONNECTION_KEYS:
-            found.append(f"{key} is not a connection setting that every client here understands; conf/autoscaler.yaml names them")
-    protocol = str(connection.get("security.protocol", "plaintext")).lower()
-    if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
-        found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
-    return found
-
-
-def _is_secret(key: str) -> bool:
-    return any(word in key for word in ("password", "secret", ".pem"))
 
 
 class Measure(BaseModel):
@@ -126,9 +69,6 @@ class Audit(BaseModel):
     flush_s: Annotated[Number, Field(gt=0)] = 5.0
 
 
-_NOT_A_LIST = (
-    "cluster: is a list now, also of one: write clusters: [{name: ..., connection: {...}}], as conf/autoscaler.yaml shows"
-)
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
 
 
@@ -186,7 +126,7 @@ def expanded(state_dir: str) -> Path:
 
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong types are passed over."""
-    found = _misplaced(data)
+    found = misplaced(data)
     measure = data.get("measure")
     if isinstance(measure, Mapping):
         shown = {
@@ -205,34 +145,6 @@ def _across(data: Mapping[str, object]) -> list[str]:
     return found
 
 
-def _misplaced(data: Mapping[str, object]) -> list[str]:
-    """Return what is wrong with the names of clusters and groups, and with which group is where."""
-    clusters, groups = _blocks(data, "clusters"), _blocks(data, "groups")
-    there = [str(c.get("name", Cluster.model_fields["name"].default)) for c in clusters]
-    found = [f"clusters: {name!r} is named twice: give each a name of its own" for name in _repeated(there)]
-    on: dict[str, set[str]] = {}
-    for number, group in enumerate(groups):
-        named, path = group.get("cluster"), f"groups.{number}.cluster"
-        on.setdefault(str(group.get("group")), set()).add(str(named or ""))
-        if named is None and len(there) > 1:
-            found.append(f"{path}: is required where there are several clusters: one of {', '.join(there)}")
-        elif isinstance(named, str) and there and named not in there:
-            found.append(f"{path}: there is no cluster {named!r}; there are {', '.join(there)}")
-    for name in _repeated([str(g["group"]) for g in groups if g.get("group")]):
-        elsewhere = ": on each cluster but one it takes a second job, with a state_dir of its own" if len(on[name]) > 1 else ""
-        found.append(f"groups: {name!r} is named twice{elsewhere}")
-    return found
-
-
-def _blocks(data: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
-    blocks = data.get(key)
-    return [b for b in blocks if isinstance(b, Mapping)] if isinstance(blocks, list | tuple) else []
-
-
-def _repeated(names: Sequence[str]) -> list[str]:
-    return sorted({n for n in names if names.count(n) > 1})
-
-
 def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
     """Yield what the fields' own checks keep from being looked at when one of them fails."""
     groups = data.get("groups")
@@ -249,36 +161,7 @@ def _missing_references(data: Mapping[str, object]) -> list[str]:
     state = str(data.get("state_dir", ""))
     if "$" in (left := os.path.expandvars(state)):
         problems.append(f"state_dir: {left} names an environment variable that is not set")
-    for number, cluster in enumerate(_blocks(data, "clusters")):
-        connection = cluster.get("connection")
-        if isinstance(connection, Mapping):
-            problems += of_cluster(str(number), _missing_files(connection))
-    return problems
-
-
-def _missing_files(connection: Mapping[str, object]) -> list[str]:
-    problems = [
-        f"{ANY_CLUSTER}connection.{key}: file {value} does not exist"
-        for key, value in connection.items()
-        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists()
-    ]
-    try:
-        resolve_secrets({str(k): v for k, v in connection.items() if isinstance(v, str)})
-    except SettingsError as e:
-        problems.extend(e.problems)
-    return problems
-
-
-def _by_name(problem: str, data: Mapping[str, object]) -> str:
-    """Return a problem of a cluster by its name, which says more than its place in the list; one without a name keeps that."""
-    found = re.match(r"clusters\.(\d+)\.", problem)
-    clusters = data.get("clusters")
-    if found is None or not isinstance(clusters, list):
-        return problem
-    block = clusters[int(found[1])]
-    name = block.get("name") if isinstance(block, Mapping) else None
-    named = isinstance(name, str) and name and [b.get("name") for b in _blocks(data, "clusters")].count(name) == 1
-    return f"clusters.{name}.{problem[found.end() :]}" if named else problem
+    return [*problems, *unreadable(data)]
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
@@ -303,7 +186,7 @@ def load(path: str | Path) -> Settings:
     problems: list[str] = []
     settings = None
     if "cluster" in data:
-        problems.append(_NOT_A_LIST)
+        problems.append(NOT_A_LIST)
         data = {"clusters": [data["cluster"]], **{k: v for k, v in data.items() if k != "cluster"}}  # and what else is wrong
     try:
         settings = Settings.model_validate(data)
@@ -313,7 +196,7 @@ def load(path: str | Path) -> Settings:
         problems += _also_wrong(data)
     problems += [*_missing_references(data), *_missing_solver(data)]
     if problems or settings is None:
-        raise SettingsError(tuple(dict.fromkeys(_by_name(p, data) for p in problems)))
+        raise SettingsError(tuple(dict.fromkeys(by_name(p, data) for p in problems)))
     return settings
 
 
@@ -374,7 +257,7 @@ def _problem(found: ErrorDetails) -> list[str]:
     if kind == "value_error":  # one of ours
         error = found.get("ctx", {}).get("error")
         return [before + said for said in (error.problems if isinstance(error, ContradictionsError) else (str(error),))]
-    shown = "" if isinstance(given, dict) or _is_secret(path) else f", not {given!r}"
+    shown = "" if isinstance(given, dict) or is_secret(path) else f", not {given!r}"
     if kind == "tuple_type":
         msg = "Input should be a list, such as [a, b]"
     return [f"{before}{msg}{shown}"]

@@ -31,6 +31,7 @@ from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
 from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.processes import ProcessPool, slot_of
+from autoscaler.clusters import Cluster
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.lanes import Lanes
@@ -39,7 +40,7 @@ from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
 from autoscaler.references import naming
 from autoscaler.reloading import FollowedFile
-from autoscaler.settings import Cluster, Group, Settings, load
+from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
 from autoscaler.streaming.progress import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog

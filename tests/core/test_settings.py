@@ -322,7 +322,7 @@ def test_where_there_is_one_cluster_a_group_need_not_name_it(tmp_path: Path, gro
         (
             [cluster("a"), cluster("b")],
             on("a", "b", group="same"),
-            "groups: 'same' is named twice: on each cluster but one it takes a second job, with a state_dir of its own",
+            "groups: 'same' is named twice: ids are unique within a job; let a second one, with a state_dir of its own, look",
         ),
         ([cluster("a"), cluster("b", color=1)], on("a"), "clusters.b.connection: color is not a connection setting"),
         ([cluster("a"), {"name": "b"}], on("a"), "clusters.b.connection: is required"),

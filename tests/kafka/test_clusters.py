@@ -2,15 +2,14 @@
 
 import itertools
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from deltalake import DeltaTable
@@ -26,6 +25,8 @@ NEEDED = {"east": 3, "west": 1}  # of consumers of 300,000 bytes/s, of which fou
 @dataclass
 class Two(Shop):
     """A group on each of two clusters, and one on a third that is not there."""
+
+    loads: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def begin(self, brokers: dict[str, Broker]) -> None:
         """Write the configuration and let records arrive."""
@@ -48,14 +49,19 @@ class Two(Shop):
             scenario = self.directory / f"{name}.json"
             scenario.write_text(json.dumps({"moments": [{"at_s": 0, "bytes_per_s": [RATES[name] / PARTITIONS] * PARTITIONS}]}))
             (self.directory / name).mkdir()
-            self.spawn(
+            self.loads.append(self.spawn(
                 f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap,
                 "--topic", TOPIC, "--scenario", str(scenario), "--duration", "600", "--log", str(self.directory / name),
-            )  # fmt: skip
+            ))  # fmt: skip
 
     def of(self, cluster: str, since: float) -> list[dict[str, object]]:
         """Return the cycles of the cluster's group."""
         return [c for c in self.cycles(since) if c["group"] == f"shop-{cluster}"]
+
+    def close(self) -> None:
+        for load in self.loads:
+            load.kill()  # one whose broker is gone would wait for it
+        Shop.close(self)
 
     def end_workers(self) -> None:
         subprocess.run([sys.executable, "-m", "autoscaler.cli", "workers", "stop", "--config", str(self.config)], check=True)
@@ -114,12 +120,13 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
         assert {c["cluster"] for c in shop.of(name, began)} == {name}
     assert {c["reason"] for c in shop.of("gone", began)} <= {"NOT_READY", "STALE_INPUT"}
 
-    os.kill(brokers["east"].pid, signal.SIGSTOP)  # it takes connections and answers nothing
+    hung = psutil.Process(brokers["east"].pid)
+    hung.suspend()  # it takes connections and answers nothing
     at = time.time()
     try:
         time.sleep(20)
     finally:
-        os.kill(brokers["east"].pid, signal.SIGCONT)
+        hung.resume()
     held(shop, at)
     shop.wait("both groups at work again", settled, 120)
 

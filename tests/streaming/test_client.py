@@ -6,9 +6,9 @@ import time
 import pytest
 
 from autoscaler import kafka_python
+from autoscaler.clusters import CONNECTION_KEYS
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.kafka_python import translate
-from autoscaler.settings import CONNECTION_KEYS
 from autoscaler.streaming.client import Client, Clients
 
 
