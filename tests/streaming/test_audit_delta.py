@@ -65,7 +65,7 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
     from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
     place = tmp_path_factory.mktemp("state") / "tables"
-    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={}, close_timeout_s=100.0)
+    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={"orders": "east"}, close_timeout_s=100.0)
     told(audit, orders(cases.alone(T0)))
     grown, hot = orders(cases.grown(T0 + 1)), orders(cases.hot(T0 + 2))
     told(audit, grown, cases.outcomes(grown[0]))
@@ -108,6 +108,7 @@ def test_each_table_holds_each_of_its_rows_once(ask: Ask, name: str, count: int)
     found = ask(f"TABLE {name}")
     assert len(found) == count
     assert len({tuple(r[k] for k in TABLES[name].key) for r in found}) == count
+    assert {r["cluster"] for r in found} == {"east"}
 
 
 def test_every_query_of_the_page_is_tested() -> None:
