@@ -38,7 +38,7 @@ from autoscaler.lanes import Lanes
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
-from autoscaler.references import naming
+from autoscaler.references import naming, of_cluster
 from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
@@ -249,7 +249,8 @@ def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
         with naming(cluster.name):
             probe(cluster.connection, sorted({t for g in groups for t in names(g.topics)}))
     except TransientError as e:
-        log.warning("cluster %s: %s; going on, nothing is decided for its groups until it answers", cluster.name, e)
+        (said,) = of_cluster(cluster.name, (str(e),))
+        log.warning("%s; going on, nothing is decided for its groups until it answers", said)
     except SettingsError as e:
         return e.problems
     return ()

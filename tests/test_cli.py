@@ -215,3 +215,21 @@ def named(directory: Path) -> list[psutil.Process]:
             if process.cmdline()[-1:] == [str(directory)] and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
+
+
+def test_a_command_goes_to_the_cluster_of_its_group(config: Path) -> None:
+    two = config.read_text().replace(
+        '  - connection: {bootstrap.servers: "localhost:9092"}\n',
+        '  - {name: east, connection: {bootstrap.servers: "127.0.0.1:1"}}\n'
+        '  - {name: west, connection: {bootstrap.servers: "127.0.0.1:2"}}\n',
+    )
+    config.write_text(
+        two.replace("{group: orders,", "{group: orders, cluster: west,").replace(
+            "{group: bills,", "{group: bills, cluster: east,"
+        )
+    )
+    assert "groups orders (advise, west), bills (advise, east)" in run("validate", "--config", str(config)).stdout
+    for group, address in (("orders", "127.0.0.1:2"), ("bills", "127.0.0.1:1")):
+        told = run("release", "--config", str(config), group)
+        assert told.returncode == 1
+        assert f"no broker answers at {address}" in told.stderr
