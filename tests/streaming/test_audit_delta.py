@@ -313,7 +313,9 @@ def test_the_capacity_that_was_measured_last_is_known_again(spark: "SparkSession
     from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  needs Spark
 
     def audit() -> "DeltaAudit":
-        return DeltaAudit(spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), close_timeout_s=100.0)
+        return DeltaAudit(
+            spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), cluster_of={"g": "east"}, close_timeout_s=100.0
+        )
 
     first = audit()
     assert first.measured(["g"]) == {}, "nothing has ever run here"
