@@ -93,9 +93,9 @@ def held(shop: Two, since: float) -> None:
     assert all(int(str(c["consumers"])) >= NEEDED["east"] for c in east)
     assert not any("remove" in str(c["actions"]) for c in east)
     assert all(c["known"] for c in west), [c["detail"] for c in west if not c["known"]]
-    assert all(float(str(c["sample_age_s"])) < 3 for c in west)
+    assert all(float(str(c["sample_age_s"])) < 4 for c in west)
     times = [float(str(c["t"])) for c in west]
-    assert max(b - a for a, b in itertools.pairwise(times)) < 5, "the read deadline, its trigger, and a busy machine"
+    assert max(b - a for a, b in itertools.pairwise(times)) < 6, "the read deadline, its trigger, and a busy machine"
 
 
 @pytest.mark.spark
@@ -116,7 +116,7 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
     shop.wait("some more cycles", lambda: len(shop.of("east", at)) > 3 and len(shop.of("west", at)) > 3)
     for name, rate in RATES.items():  # topics and partitions have the same names, and each group its own rates
         measured = [float(str(c["total_bytes_per_s"])) for c in shop.of(name, at)]
-        assert all(0.9 * rate < m < 1.2 * rate for m in measured), (name, measured)
+        assert all(0.8 * rate < m < 1.3 * rate for m in measured), (name, measured)
         assert {c["cluster"] for c in shop.of(name, began)} == {name}
     assert {c["reason"] for c in shop.of("gone", began)} <= {"NOT_READY", "STALE_INPUT"}
 
