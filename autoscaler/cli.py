@@ -94,7 +94,8 @@ def _validate(args: argparse.Namespace) -> int:
         raise SettingsError((*e.problems, *standing)) from e
     if standing:
         raise SettingsError(standing)
-    groups = ", ".join(f"{g.group} ({g.mode})" for g in settings.groups)
+    several = len(settings.clusters) > 1
+    groups = ", ".join(f"{g.group} ({g.mode}{f', {g.cluster}' if several else ''})" for g in settings.groups)
     sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}\n")
     return 0
 
@@ -122,11 +123,16 @@ def _status(args: argparse.Namespace) -> int:
 
 def _release(args: argparse.Namespace) -> int:
     from autoscaler.adapters.control_release import release  # noqa: PLC0415  no other command needs a client
+    from autoscaler.references import naming  # noqa: PLC0415
 
     settings = _load(args.config)
-    if args.group not in (names := [g.group for g in settings.groups]):
-        raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(names)}",))
-    for released in release(settings.cluster.connection, args.group, topic=args.topic, partition=args.partition):
+    groups = {g.group: g for g in settings.groups}
+    if args.group not in groups:
+        raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(groups)}",))
+    cluster = settings.cluster_of(groups[args.group])
+    with naming(cluster.name):
+        found = release(cluster.connection, args.group, topic=args.topic, partition=args.partition)
+    for released in found:
         sys.stdout.write(f"{released}: released; the job hands it out in its next cycle\n")
     return 0
 

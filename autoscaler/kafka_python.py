@@ -58,7 +58,7 @@ def translate(connection: Mapping[str, Setting]) -> dict[str, object]:
     unknown = sorted(set(connection) - set(_TRANSLATED) - _WITHOUT_MEANING)
     if unknown:
         known = ", ".join(sorted(_TRANSLATED))
-        problems = (f"cluster.connection.{key}: the measuring client has no such setting; it knows {known}" for key in unknown)
+        problems = (f"clusters.*.connection.{key}: the measuring client has no such setting; it knows {known}" for key in unknown)
         raise SettingsError(tuple(problems))
     out: dict[str, object] = {}
     for key, value in connection.items():

@@ -5,10 +5,31 @@ Standard library only: the worker resolves them too, in its own process, so that
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from autoscaler.errors import SettingsError
+
+ANY_CLUSTER = "clusters.*."  # how a problem begins where nobody knows which cluster's connection it is
+
+
+def of_cluster(name: str, problems: Iterable[str]) -> tuple[str, ...]:
+    """Return problems of connections as those of this cluster; what is none of a connection is said of the cluster."""
+    return tuple(p.replace(ANY_CLUSTER, f"clusters.{name}.") if ANY_CLUSTER in p else f"clusters.{name}: {p}" for p in problems)
+
+
+@contextmanager
+def naming(cluster: str) -> Iterator[None]:
+    """Let whatever is wrong with the settings of a cluster's connection be said with the cluster's name.
+
+    Raises:
+        SettingsError: What was raised within, named.
+    """
+    try:
+        yield
+    except SettingsError as e:
+        raise SettingsError(of_cluster(cluster, e.problems)) from e
 
 
 def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
@@ -29,11 +50,11 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
             else:
                 out[key] = value
         except KeyError:
-            problems.append(f"cluster.connection.{key}: environment variable {text[4:]} is not set")
+            problems.append(f"{ANY_CLUSTER}connection.{key}: environment variable {text[4:]} is not set")
         except OSError as e:
-            problems.append(f"cluster.connection.{key}: file {text[5:]} cannot be read ({e.strerror})")
+            problems.append(f"{ANY_CLUSTER}connection.{key}: file {text[5:]} cannot be read ({e.strerror})")
         except UnicodeDecodeError:
-            problems.append(f"cluster.connection.{key}: file {text[5:]} is not UTF-8 text")
+            problems.append(f"{ANY_CLUSTER}connection.{key}: file {text[5:]} is not UTF-8 text")
     if problems:
         raise SettingsError(tuple(problems))
     return out

@@ -17,7 +17,7 @@ from autoscaler.settings import Group, Settings, load
 log = logging.getLogger(__name__)
 
 # What connections, workers and the query were made with; every other setting of a group is read in each cycle.
-NEEDS_RESTART = frozenset({"group", "topics", "mode", "assignment", "reset_policy", "read_committed", "workers"})
+NEEDS_RESTART = frozenset({"group", "cluster", "topics", "mode", "assignment", "reset_policy", "read_committed", "workers"})
 
 _Stamp = tuple[int, int, int]
 

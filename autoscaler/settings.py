@@ -5,7 +5,6 @@
 """
 
 import os
-import re
 from collections.abc import Hashable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -13,68 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from autoscaler.clusters import NOT_A_LIST, Cluster, by_name, is_secret, misplaced, unreadable
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
-from autoscaler.references import resolve_secrets
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-_BROKER = re.compile(r"^\s*(\w+://)?[^\s:/]+:\d{1,5}\s*$|^\s*\[[0-9a-fA-F:.]+\]:\d{1,5}\s*$")
-# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
-CONNECTION_KEYS = frozenset({
-    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
-    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
-    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
-    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
-    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
-    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
-    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
-})  # fmt: skip
-
-
-class Cluster(BaseModel):
-    """One Kafka cluster and how to reach it; connection keys carry librdkafka's names."""
-
-    model_config = _STRICT
-
-    name: Annotated[str, Field(min_length=1)] = "kafka"
-    connection: dict[str, str | int | float | bool]
-
-    @field_validator("connection")
-    @classmethod
-    def _usable(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-        if found := _connection_problems(value):
-            raise ContradictionsError(found)
-        return value
-
-
-def _connection_problems(connection: Mapping[str, object]) -> list[str]:
-    found = []
-    servers = str(connection.get("bootstrap.servers", "")).strip()
-    if not servers:
-        found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
-    elif not servers.startswith(("env:", "file:")):
-        wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
-        found += [f"bootstrap.servers: {s.strip()!r} is not host:port" for s in wrong]
-    for key in sorted(map(str, connection)):
-        value = str(connection[key])
-        if _is_secret(key) and not value.startswith(("env:", "file:")):
-            found.append(f"{key} must be a reference, env:NAME or file:PATH, not the secret itself")
-        elif key not in CONNECTION_KEYS:
-            found.append(f"{key} is not a connection setting that every client here understands; conf/autoscaler.yaml names them")
-    protocol = str(connection.get("security.protocol", "plaintext")).lower()
-    if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
-        found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
-    return found
-
-
-def _is_secret(key: str) -> bool:
-    return any(word in key for word in ("password", "secret", ".pem"))
 
 
 class Measure(BaseModel):
@@ -127,8 +73,9 @@ _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind
 
 
 class Group(Policy):
-    """One group: its policy and, in a managed group that acts, what runs its workers."""
+    """One group: its policy, where it is, and, in a managed group that acts, what runs its workers."""
 
+    cluster: str | None = None  # None: on the only one
     workers: ProcessWorkers | None = None
 
     @model_validator(mode="after")
@@ -143,7 +90,7 @@ class Settings(BaseModel):
 
     model_config = _STRICT
 
-    cluster: Cluster
+    clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
     state_dir: Annotated[str, Field(min_length=1)]  # checkpoint/, tables/, workers/, logs/ are made below it
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
     measure: Measure = Measure()
@@ -161,6 +108,16 @@ class Settings(BaseModel):
         """Return the state directory as an absolute path, with ``~`` and environment variables expanded."""
         return expanded(self.state_dir)
 
+    def cluster_of(self, group: Group) -> Cluster:
+        """Return the cluster that a group of these settings is on."""
+        return next(c for c in self.clusters if group.cluster in {None, c.name})
+
+    @property
+    def served(self) -> tuple[tuple[Cluster, tuple[Group, ...]], ...]:
+        """Return the clusters that have groups, in the file's order, each with its groups."""
+        on = [(c, tuple(g for g in self.groups if self.cluster_of(g) is c)) for c in self.clusters]
+        return tuple((c, groups) for c, groups in on if groups)
+
 
 def expanded(state_dir: str) -> Path:
     """Return a state directory as it is written as an absolute path."""
@@ -169,10 +126,7 @@ def expanded(state_dir: str) -> Path:
 
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong types are passed over."""
-    found = []
-    groups = data.get("groups")
-    names = [g.get("group") for g in groups if isinstance(g, Mapping)] if isinstance(groups, list | tuple) else []
-    found += [f"groups: {name!r} is named twice" for name in sorted({str(n) for n in names if n and names.count(n) > 1})]
+    found = misplaced(data)
     measure = data.get("measure")
     if isinstance(measure, Mapping):
         shown = {
@@ -207,18 +161,7 @@ def _missing_references(data: Mapping[str, object]) -> list[str]:
     state = str(data.get("state_dir", ""))
     if "$" in (left := os.path.expandvars(state)):
         problems.append(f"state_dir: {left} names an environment variable that is not set")
-    cluster = data.get("cluster")
-    connection = cluster.get("connection") if isinstance(cluster, Mapping) else None
-    if not isinstance(connection, Mapping):
-        return problems
-    for key, value in connection.items():
-        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists():
-            problems.append(f"cluster.connection.{key}: file {value} does not exist")
-    try:
-        resolve_secrets({str(k): v for k, v in connection.items() if isinstance(v, str)})
-    except SettingsError as e:
-        problems.extend(e.problems)
-    return problems
+    return [*problems, *unreadable(data)]
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
@@ -242,6 +185,9 @@ def load(path: str | Path) -> Settings:
     data = read(path)
     problems: list[str] = []
     settings = None
+    if "cluster" in data:
+        problems.append(NOT_A_LIST)
+        data = {"clusters": [data["cluster"]], **{k: v for k, v in data.items() if k != "cluster"}}  # and what else is wrong
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
@@ -250,7 +196,7 @@ def load(path: str | Path) -> Settings:
         problems += _also_wrong(data)
     problems += [*_missing_references(data), *_missing_solver(data)]
     if problems or settings is None:
-        raise SettingsError(tuple(dict.fromkeys(problems)))
+        raise SettingsError(tuple(dict.fromkeys(by_name(p, data) for p in problems)))
     return settings
 
 
@@ -311,7 +257,7 @@ def _problem(found: ErrorDetails) -> list[str]:
     if kind == "value_error":  # one of ours
         error = found.get("ctx", {}).get("error")
         return [before + said for said in (error.problems if isinstance(error, ContradictionsError) else (str(error),))]
-    shown = "" if isinstance(given, dict) or _is_secret(path) else f", not {given!r}"
+    shown = "" if isinstance(given, dict) or is_secret(path) else f", not {given!r}"
     if kind == "tuple_type":
         msg = "Input should be a list, such as [a, b]"
     return [f"{before}{msg}{shown}"]
@@ -319,7 +265,7 @@ def _problem(found: ErrorDetails) -> list[str]:
 
 _PLACES: Mapping[type[BaseModel], str] = {
     Settings: "to the top level",
-    Cluster: "under cluster",
+    Cluster: "to a cluster, under clusters",
     Group: "to a group, under groups",
     Window: "under windows of a group",
     Measure: "under measure",

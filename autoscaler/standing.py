@@ -9,24 +9,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autoscaler.errors import SettingsError
-from autoscaler.settings import Cluster, Measure, expanded
+from autoscaler.settings import Measure, expanded
 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
     """Return everything in the state directory that does not fit a configuration, as it was read and not yet checked."""
-    state, cluster, measure = data.get("state_dir"), data.get("cluster"), data.get("measure")
+    state, measure = data.get("state_dir"), data.get("measure")
     if not isinstance(state, str) or not state or "$" in os.path.expandvars(state):
         return ()
     root = expanded(state)
     if found := _unwritable(root):
         return found
-    name = _given(cluster, "name", Cluster.model_fields["name"].default)
-    buckets = _given(measure, "buckets", Measure.model_fields["buckets"].default)
-    return (*_checkpoint(root, name, buckets), *_tables(root))
-
-
-def _given(block: object, key: str, default: object) -> object:
-    return block.get(key, default) if isinstance(block, Mapping) else default
+    default = Measure.model_fields["buckets"].default
+    buckets = measure.get("buckets", default) if isinstance(measure, Mapping) else default
+    return (*_checkpoint(root, buckets), *_tables(root))
 
 
 def _unwritable(root: Path) -> tuple[str, ...]:
@@ -39,12 +35,10 @@ def _unwritable(root: Path) -> tuple[str, ...]:
     return ()
 
 
-def _checkpoint(root: Path, cluster: object, buckets: object) -> tuple[str, ...]:
+def _checkpoint(root: Path, buckets: object) -> tuple[str, ...]:
     from autoscaler.streaming import checkpoint  # noqa: PLC0415  with what is needed only here
 
-    if not isinstance(cluster, str) or not isinstance(buckets, int):
-        return ()
-    return checkpoint.problems(root / "checkpoint", cluster=cluster, buckets=buckets)
+    return checkpoint.problems(root / "checkpoint", buckets=buckets) if isinstance(buckets, int) else ()
 
 
 def _tables(root: Path) -> tuple[str, ...]:

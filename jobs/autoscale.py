@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -31,11 +31,14 @@ from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
 from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.processes import ProcessPool, slot_of
+from autoscaler.clusters import Cluster
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.lanes import Lanes
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.native_consumers import NativeConsumers
-from autoscaler.ports import PlanPublisher, WorkerPool
+from autoscaler.ports import Clock, PlanPublisher, WorkerPool
+from autoscaler.references import naming, of_cluster
 from autoscaler.reloading import FollowedFile
 from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
@@ -45,55 +48,79 @@ from autoscaler.topics import names, subscribed
 
 EXIT_FENCED = 77
 EXIT_SETTINGS = 78
+_CLOSE_S = 5.0
 
 log = logging.getLogger("autoscale")
+
+
+class Site:
+    """What the job has of one cluster: those who read it in the background, for all of its groups."""
+
+    def __init__(self, cluster: Cluster, groups: Sequence[Group], clock: Clock) -> None:
+        """Begin to read.
+
+        Raises:
+            SettingsError: The connection block cannot be used; named after the cluster.
+        """
+        self.cluster, self.groups = cluster, tuple(groups)
+        self.connection = cluster.connection  # references are read by each new client: a changed password holds at once
+        with naming(cluster.name):
+            self.reader = KafkaGroupReader(connection=self.connection, groups=[g.group for g in groups], clock=clock)
+            self.retention = KafkaRetention(self.connection, [g.topics for g in groups])
+        self.tails = {x: KafkaTails(self.connection, read_committed=x) for x in (False, True)}
+        self.control_logs = ControlLogs(self.connection)
+
+    def close(self) -> None:
+        """Read no more."""
+        for tails in self.tails.values():
+            tails.close()
+        self.reader.close()
+        self.retention.close()
 
 
 class Job:
     """Everything that lives as long as the process."""
 
     def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile) -> None:
-        """Connect nothing yet but the audit; each group connects at its first cycle."""
+        """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
         self.settings = settings
         self.followed = followed
+        self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = threading.Event()
         self.exit_code = 0
         root = settings.root
-        connection = settings.cluster.connection  # references are read by each new client: a changed password holds at once
-        names = tuple(g.group for g in settings.groups)
-        self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock)
+        of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
+        self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock, cluster_of=of)
         native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
-        self.reader = KafkaGroupReader(connection=connection, groups=names, clock=self.clock)
-        self.retention = KafkaRetention(connection, [g.topics for g in settings.groups])
-        self.tails = {x: KafkaTails(connection, read_committed=x) for x in (False, True)}
-        self.control_logs = ControlLogs(connection)
-        self.controllers = {g.group: self._controller(g, connection) for g in settings.groups}
+        self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
+        self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
+        self.lanes = Lanes(patience_s=settings.measure.trigger_s / 2)
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
-    def _controller(self, group: Group, connection: dict[str, str | int | float | bool]) -> GroupController:
+    def _controller(self, group: Group, site: Site) -> GroupController:
         acts, managed = group.mode == "act", group.assignment == "managed"
         return GroupController(
             policy=group,
-            connect=(lambda: self._connect(group, connection)) if acts and managed else None,
-            reader=self.reader,
+            connect=(lambda: self._connect(group, site)) if acts and managed else None,
+            reader=site.reader,
             audit=self.audit,
             clock=self.clock,
             summarise=summarise,
             restore=restore,
-            sink=self._line,
-            watch=None if acts and managed else self._watch(group),
-            consumers=self._consumers(group, connection) if acts and not managed else None,
-            tails=self.tails[group.read_committed].of(group.group),
-            retention=self.retention,
+            sink=partial(self._line, site.cluster.name),
+            watch=None if acts and managed else self._watch(group, site),
+            consumers=self._consumers(group, site) if acts and not managed else None,
+            tails=site.tails[group.read_committed].of(group.group),
+            retention=site.retention,
             measured_bytes_per_s=self.measured.get(group.group),
         )
 
-    def _watch(self, group: Group) -> KafkaWatch:
+    def _watch(self, group: Group, site: Site) -> KafkaWatch:
         return KafkaWatch(
-            logs=self.control_logs,
+            logs=site.control_logs,
             group=group.group,
             topics=group.topics,
             lease_s=self.settings.handover.lease_s,
@@ -101,7 +128,7 @@ class Job:
             clock=self.clock,
         )
 
-    def _pool(self, group: Group) -> ProcessPool:
+    def _pool(self, group: Group, site: Site) -> ProcessPool:
         if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
             raise SettingsError((f"groups.{group.group}: mode act needs workers",))
         return ProcessPool(
@@ -109,7 +136,7 @@ class Job:
             settings=group.workers,
             directory=self.settings.root / "workers" / group.group,
             environment={
-                "AUTOSCALER_CONNECTION": json.dumps(self.settings.cluster.connection),
+                "AUTOSCALER_CONNECTION": json.dumps(site.connection),
                 "AUTOSCALER_GROUP": group.group,
                 "AUTOSCALER_TOPICS": ",".join(subscribed(group.topics)),
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
@@ -117,19 +144,19 @@ class Job:
             clock=self.clock,
         )
 
-    def _consumers(self, group: Group, connection: dict[str, str | int | float | bool]) -> NativeConsumers:
+    def _consumers(self, group: Group, site: Site) -> NativeConsumers:
         return NativeConsumers(
-            group=group.group, start=lambda: self._pool(group), place=lambda: self._placements(group, connection)
+            group=group.group, start=lambda: self._pool(group, site), place=lambda: self._placements(group, site)
         )
 
-    def _placements(self, group: Group, connection: dict[str, str | int | float | bool]) -> KafkaPlacements:
-        return KafkaPlacements(connection, group.group, replication_factor=self.settings.handover.replication_factor)
+    def _placements(self, group: Group, site: Site) -> KafkaPlacements:
+        return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
 
-    def _connect(self, group: Group, connection: dict[str, str | int | float | bool]) -> tuple[PlanPublisher, WorkerPool]:
-        pool = self._pool(group)
+    def _connect(self, group: Group, site: Site) -> tuple[PlanPublisher, WorkerPool]:
+        pool = self._pool(group, site)
         try:
             publisher = KafkaControl(
-                connection=connection,
+                connection=site.connection,
                 group=group.group,
                 topics=group.topics,
                 reset_policy=group.reset_policy,
@@ -145,65 +172,91 @@ class Job:
         return publisher, pool
 
     def on_snapshots(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
-        """Run one cycle of every group, by what the configuration file says by now; called once per micro-batch."""
-        for name, group in self.followed.look().items():
-            self.controllers[name].policy = group
+        """Run one cycle of every group, by what the configuration file says by now; called once per micro-batch.
+
+        Clusters are looked after side by side: one that is waited for keeps the groups of the others from nothing.
+        """
+        self.changed.update(self.followed.look())
+        self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites})
+        if self.lanes.busy_s < self.settings.measure.watchdog_s:
+            self.watchdog.alive()
+
+    def _cycles(self, site: Site, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
         try:
-            self._cycles(batch, snapshots, measured)
+            for name in (g.group for g in site.groups):
+                controller, snapshot = self.controllers[name], snapshots.get(name)
+                controller.policy = self.changed.pop(name, controller.policy)
+                if snapshot is None:
+                    snapshot = LoadSnapshot(group=name, sample_ts=self.clock.now(), loads=(), known=False, error="not measured")
+                try:
+                    controller.cycle(batch, snapshot, measured)
+                except FencedError as e:
+                    log.error("group %s: %s", name, e)  # noqa: TRY400  the stack tells an operator nothing
+                    self.exit_code = EXIT_FENCED
+                    self.stop.set()
+                    return
         finally:
             self.lines.flush()
-        self.watchdog.alive()
-
-    def _cycles(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
-        for name, controller in self.controllers.items():
-            snapshot = snapshots.get(name)
-            if snapshot is None:
-                snapshot = LoadSnapshot(group=name, sample_ts=self.clock.now(), loads=(), known=False, error="not measured")
-            try:
-                controller.cycle(batch, snapshot, measured)
-            except FencedError as e:
-                log.error("group %s: %s", name, e)  # noqa: TRY400  the stack tells an operator nothing
-                self.exit_code = EXIT_FENCED
-                self.stop.set()
-                return
 
     def _line(
-        self, *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+        self,
+        cluster: str,
+        *,
+        cycle: int,
+        decision: Decision,
+        snapshot: LoadSnapshot,
+        observation: Observation,
+        stages: Mapping[str, float],
     ) -> None:
-        self.lines.write(cycle_record(cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages))
+        self.lines.write(
+            cycle_record(
+                cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
+            )
+        )
+
+    def _leave(self, site: Site) -> None:
+        for group in site.groups:
+            self.controllers[group.group].close()
+        site.close()
 
     def close(self) -> None:
         """Write what is left and let go; workers go on."""
         self.watchdog.stop()
-        for controller in self.controllers.values():
-            controller.close()
-        for tails in self.tails.values():
-            tails.close()
-        self.reader.close()
-        self.retention.close()
+        self.lanes.close(_CLOSE_S)
+        with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
+            list(beside.map(self._leave, self.sites))
         self.audit.close()
         self.lines.close()
 
 
 def greet(settings: Settings) -> None:
-    """Look whether the cluster answers and has the topics, and say what to do if not.
+    """Look whether the clusters answer and have the topics, all at the same time, and say what to do if not.
 
     A job that starts for the first time stops at a wrong name; one that has run before goes on, because a topic that is away for
-    a while must not keep it from looking after the other groups.
+    a while must not keep it from looking after the other groups. A cluster that does not answer never stops it.
 
     Raises:
         SettingsError: At a first start: topics that do not exist, or may not be described.
     """
-    topics = sorted({t for g in settings.groups for t in names(g.topics)})
+    with ThreadPoolExecutor(len(settings.served)) as beside:
+        problems = tuple(p for found in beside.map(lambda x: _greeted(*x), settings.served) for p in found)
+    if problems and not (settings.root / "checkpoint" / "commits").is_dir():
+        raise SettingsError(problems)
+    for problem in problems:
+        log.warning("%s", problem)
+
+
+def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
+    """Return what is wrong with one cluster's settings."""
     try:
-        probe(settings.cluster.connection, topics)
+        with naming(cluster.name):
+            probe(cluster.connection, sorted({t for g in groups for t in names(g.topics)}))
     except TransientError as e:
-        log.warning("%s; going on, nothing is decided until it answers", e)
+        (said,) = of_cluster(cluster.name, (str(e),))
+        log.warning("%s; going on, nothing is decided for its groups until it answers", said)
     except SettingsError as e:
-        if not (settings.root / "checkpoint" / "commits").is_dir():
-            raise
-        for problem in e.problems:
-            log.warning("%s", problem)
+        return e.problems
+    return ()
 
 
 def run(settings: Settings, followed: FollowedFile) -> int:

@@ -20,16 +20,16 @@ from autoscaler.streaming.checkpoint import claim
 
 ROOT = Path(__file__).resolve().parents[1]
 GOOD = """
-cluster:
-  connection: {bootstrap.servers: "localhost:9092"}
+clusters:
+  - connection: {bootstrap.servers: "localhost:9092"}
 state_dir: STATE
 groups:
   - {group: orders, topics: [orders], capacity_bytes_per_s: 1000000}
   - {group: bills, topics: [bills], capacity_bytes_per_s: 1000000}
 """
 BAD = """
-cluster:
-  connection: {sasl.password: tiger7}
+clusters:
+  - connection: {sasl.password: tiger7}
 state_dir: /tmp/x
 colour: red
 groups:
@@ -85,13 +85,13 @@ def test_validate_says_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
 def test_validate_says_what_stands_in_the_state_directory_together_with_what_is_wrong_in_the_settings(tmp_path: Path) -> None:
     file, state = tmp_path / "bad.yaml", tmp_path / "state"
     file.write_text(GOOD.replace("STATE", str(state)).replace("- {group: bills", "- {colour: red, group: bills"))
-    claim(state / "checkpoint", cluster="another", buckets=1)
+    claim(state / "checkpoint", clusters=["kafka"], buckets=2)
     write_deltalake(str(state / "tables" / "loads"), pa.table({"group": ["orders"]}))
     done = run("validate", "--config", str(file))
     assert done.returncode == 78
     for said in (
         "groups.1.colour: unknown setting",
-        f"checkpoint {state / 'checkpoint'} belongs to other settings (cluster.name was 'another' and is 'kafka')",
+        f"checkpoint {state / 'checkpoint'} belongs to other settings (measure.buckets was 2 and is 1)",
         f"table {state / 'tables' / 'loads'} does not fit this release",
     ):
         assert said in done.stderr, said
@@ -117,7 +117,7 @@ def test_validate_says_that_the_state_directory_cannot_be_made(config: Path) -> 
 
 
 def test_validate_goes_on_with_the_state_of_an_earlier_run(config: Path) -> None:
-    claim(config.parent / "state" / "checkpoint", cluster="kafka", buckets=1)
+    claim(config.parent / "state" / "checkpoint", clusters=["kafka"], buckets=1)
     assert run("validate", "--config", str(config)).returncode == 0
 
 
@@ -193,7 +193,7 @@ def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) ->
     file = tmp_path / "config.yaml"
     command = json.dumps([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)])
     group = f"{{group: orders, topics: [orders], mode: act, capacity_bytes_per_s: 1000, workers: {{command: {command}}}}}"
-    file.write_text(GOOD[: GOOD.index("  - ")].replace("STATE", str(tmp_path / "state")) + f"  - {group}\n")
+    file.write_text(GOOD[: GOOD.index("  - {group")].replace("STATE", str(tmp_path / "state")) + f"  - {group}\n")
     workers = load(file).groups[0].workers
     assert workers is not None
     directory = tmp_path / "state" / "workers" / "orders"
@@ -215,3 +215,21 @@ def named(directory: Path) -> list[psutil.Process]:
             if process.cmdline()[-1:] == [str(directory)] and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
+
+
+def test_a_command_goes_to_the_cluster_of_its_group(config: Path) -> None:
+    two = config.read_text().replace(
+        '  - connection: {bootstrap.servers: "localhost:9092"}\n',
+        '  - {name: east, connection: {bootstrap.servers: "127.0.0.1:1"}}\n'
+        '  - {name: west, connection: {bootstrap.servers: "127.0.0.1:2"}}\n',
+    )
+    config.write_text(
+        two.replace("{group: orders,", "{group: orders, cluster: west,").replace(
+            "{group: bills,", "{group: bills, cluster: east,"
+        )
+    )
+    assert "groups orders (advise, west), bills (advise, east)" in run("validate", "--config", str(config)).stdout
+    for group, address in (("orders", "127.0.0.1:2"), ("bills", "127.0.0.1:1")):
+        told = run("release", "--config", str(config), group)
+        assert told.returncode == 1
+        assert f"no broker answers at {address}" in told.stderr

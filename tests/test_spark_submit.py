@@ -134,8 +134,8 @@ def script(tmp_path: Path) -> Script:
     fake.write_text(FAKE.format(python=sys.executable, here=str(tmp_path)), encoding="utf-8")
     fake.chmod(0o755)
     text = f"""\
-        cluster:
-          connection: {{bootstrap.servers: "localhost:1"}}
+        clusters:
+          - connection: {{bootstrap.servers: "localhost:1"}}
         state_dir: {tmp_path}/state
         groups:
           - {{group: orders, topics: [orders], capacity_bytes_per_s: 1000000}}

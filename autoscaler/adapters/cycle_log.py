@@ -6,6 +6,7 @@ rotated by size; a line that cannot be written is reported once and never stops 
 
 import json
 import logging
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, assert_never
@@ -51,6 +52,7 @@ class CycleLog:
         self._max_bytes = max_bytes
         self._keep = keep
         self._lines: list[bytes] = []
+        self._guard = threading.Lock()  # clusters are looked after side by side
         self._file: BinaryIO | None = None
         self._failing = False
 
@@ -58,24 +60,26 @@ class CycleLog:
         """Take one line; it is in the file after the next ``flush``."""
         try:
             text = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n"
-            self._lines.append(text.encode())
+            with self._guard:
+                self._lines.append(text.encode())
         except ValueError as e:  # a text that no file can be written with
             self._failed(e)
 
     def flush(self) -> None:
         """Append the lines taken since; an unwritable file is reported when it starts to fail, and tried again the next time."""
-        lines, self._lines = self._lines, []
-        if not lines:
-            return
-        try:
-            for line in lines:
-                self._append(line)
-            if self._file is not None:
-                self._file.flush()
-            self._failing = False
-        except OSError as e:
-            self._failed(e)
-            self._let_go()
+        with self._guard:
+            lines, self._lines = self._lines, []
+            if not lines:
+                return
+            try:
+                for line in lines:
+                    self._append(line)
+                if self._file is not None:
+                    self._file.flush()
+                self._failing = False
+            except OSError as e:
+                self._failed(e)
+                self._let_go()
 
     def close(self) -> None:
         """Write what is left and close the file; a later ``flush`` opens it again."""
@@ -118,7 +122,7 @@ class CycleLog:
 
 
 def cycle_record(
-    *, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
+    *, cluster: str, cycle: int, decision: Decision, snapshot: LoadSnapshot, observation: Observation, stages: Mapping[str, float]
 ) -> dict[str, object]:
     """Return the line of one cycle: what was decided, on what, and how long each stage took.
 
@@ -129,6 +133,7 @@ def cycle_record(
     return {
         "t": decision.at,
         "cycle": cycle,
+        "cluster": cluster,
         "group": decision.group,
         "mode": decision.mode,
         "reason": decision.reason.value,

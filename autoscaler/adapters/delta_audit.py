@@ -75,7 +75,16 @@ class Upkeep:
 class DeltaAudit:
     """Implements ``ports.AuditLog``."""
 
-    def __init__(self, spark: SparkSession, root: Path, flush_s: float, clock: Clock, *, close_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: Path,
+        flush_s: float,
+        clock: Clock,
+        *,
+        cluster_of: Mapping[str, str],
+        close_timeout_s: float = 30.0,
+    ) -> None:
         """Check existing tables and start nothing: they are opened behind the first cycle.
 
         Args:
@@ -83,6 +92,7 @@ class DeltaAudit:
             root: Directory of the tables.
             flush_s: Rows of cycles that did nothing wait for at most about this long.
             clock: For the time at which something was recovered.
+            cluster_of: Name of each group's cluster.
             close_timeout_s: How long ``close`` may take; what acted and is not written by then, the next start writes.
 
         Raises:
@@ -93,6 +103,7 @@ class DeltaAudit:
         check_tables(root)
         life = str(uuid4())
         self._clock = clock
+        self._cluster_of = dict(cluster_of)
         self._close_timeout_s = close_timeout_s
         self._buffer = Buffer()
         self._journal = Journal(root / "journal", life)
@@ -122,8 +133,9 @@ class DeltaAudit:
     ) -> None:
         """Take one cycle's rows; ``owner`` is who holds each partition now (slot, or member id in a native group)."""
         cycle = Cycle(
-            decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner)
-        )
+            decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner),
+            cluster=self._cluster_of.get(decision.group),
+        )  # fmt: skip
         number = self._journal.add(cycle) if cycle.acted or cycle.handovers else None
         self._buffer.add(cycle, number)
         self._flusher.wake(at_once=any(o.phase == "intent" for o in outcomes))
@@ -151,7 +163,7 @@ class DeltaAudit:
             )
             for phase, status, at in (("intent", "planned", decision.at), ("outcome", "recovered", self._clock.now()))
         )
-        self._flusher.complete(recovered(decision, outcomes))
+        self._flusher.complete(recovered(decision, outcomes, cluster=self._cluster_of.get(decision.group)))
 
     def close(self) -> None:
         """Write what is left, for ``close_timeout_s`` at most; the session must still be alive."""

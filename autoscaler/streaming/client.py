@@ -106,7 +106,7 @@ class Clients:
 
         That function raises ``TransientError`` when there is no answer in time; the client is dropped then.
         """
-        key = (str(connection.get("bootstrap.servers")), address)
+        key = (frozenset(connection.items()), address)  # two clusters may be one, under two users
         with self._lock:
             until, failures, why = self._away.get(key, (0.0, 0, ""))
         if failures and time.monotonic() < until:

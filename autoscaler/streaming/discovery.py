@@ -58,7 +58,7 @@ class Picture:
 
 
 class Discovery:
-    """Keeps a ``Picture``; ``picture`` returns the latest without waiting, except for the very first."""
+    """Keeps a ``Picture``; ``picture`` returns the latest without waiting, except for the very first time-out's length."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Discovery:
         every_s: float,
         timeout_s: float,
     ) -> None:
-        """Remember what to look for, by group; the thread starts with the first ``picture``."""
+        """Remember what to look for, by group; the thread starts with ``start`` or the first ``picture``."""
         self._connection, self._topics, self._groups = connection, tuple(topics_of.values()), tuple(topics_of)
         self._names = frozenset(t for topics in self._topics for t in names(topics))
         self._by_pattern = any(patterns(topics) for topics in self._topics)
@@ -78,13 +78,19 @@ class Discovery:
         self._looked = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._patient_until = 0.0  # monotonic
 
-    def picture(self) -> Picture:
-        """Return the latest picture; the first call waits for it, but not beyond the read time-out."""
+    def start(self) -> None:
+        """Begin to look, unless that has begun."""
         if self._thread is None:
+            self._patient_until = time.monotonic() + self._timeout_s
             self._thread = threading.Thread(target=self._keep, name="discovery", daemon=True)
             self._thread.start()
-        self._looked.wait(self._timeout_s)
+
+    def picture(self) -> Picture:
+        """Return the latest picture; the first is waited for, but not beyond the read time-out: other clusters wait too."""
+        self.start()
+        self._looked.wait(max(0.0, self._patient_until - time.monotonic()))
         return self._latest
 
     def stop(self) -> None:

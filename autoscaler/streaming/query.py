@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from autoscaler.errors import PermanentError
 from autoscaler.kafka_python import translate
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
-from autoscaler.references import resolve_secrets
+from autoscaler.references import naming, resolve_secrets
 from autoscaler.settings import Settings
 from autoscaler.streaming import schema
 from autoscaler.streaming.checkpoint import claim
@@ -45,14 +45,17 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     Raises:
         SettingsError: The connection block cannot be used, or the checkpoint belongs to another configuration.
     """
-    translate(resolve_secrets(settings.cluster.connection))
+    for cluster, _ in settings.served:
+        with naming(cluster.name):
+            translate(resolve_secrets(cluster.connection))
     checkpoint = settings.root / "checkpoint"
-    claim(checkpoint, cluster=settings.cluster.name, buckets=settings.measure.buckets)
+    places = claim(checkpoint, clusters=[c.name for c, _ in settings.served], buckets=settings.measure.buckets)
     spark.dataSource.register(KafkaLoad)
+    # As many as one cluster has buckets, however many clusters there are: a checkpoint keeps the number for good.
     spark.conf.set("spark.sql.shuffle.partitions", str(settings.measure.buckets))
     sink = Sink(settings, on_snapshots)
     return (
-        loads(sampled(spark, settings), settings)
+        loads(sampled(spark, settings, places), settings, places)
         .writeStream.foreachBatch(sink)
         .outputMode("update")
         .option("checkpointLocation", str(checkpoint))
@@ -70,30 +73,37 @@ def stop(stream: "StreamingQuery", patience_s: float = 5.0) -> None:
     stream.stop()
 
 
-def sampled(spark: SparkSession, settings: Settings) -> DataFrame:
+def sampled(spark: SparkSession, settings: Settings, places: Mapping[str, int]) -> DataFrame:
     """Return the stream of packed samples, ``schema.SOURCE_DDL``."""
-    return spark.readStream.format("kafka_load").option("settings", source_option(settings)).load()
+    return spark.readStream.format("kafka_load").option("settings", source_option(settings, places)).load()
 
 
-def loads(samples: DataFrame, settings: Settings) -> DataFrame:
+def loads(samples: DataFrame, settings: Settings, places: Mapping[str, int]) -> DataFrame:
     """Return packed loads per bucket, ``schema.LOADS_DDL``."""
-    if settings.measure.buckets == 1:
-        samples = samples.coalesce(1)  # one bucket needs no shuffle
+    buckets = settings.measure.buckets
+    if buckets == 1:
+        samples = samples.coalesce(1)  # one bucket of each cluster needs no shuffle
     return samples.groupBy("bucket").transformWithStateInPandas(
-        statefulProcessor=Window(group_rules(settings), rules(settings)),
+        statefulProcessor=Window(group_rules(settings, places), rules(settings), buckets),
         outputStructType=schema.LOADS_DDL,
         outputMode="Update",
         timeMode="none",
     )
 
 
-def source_option(settings: Settings) -> str:
+def source_option(settings: Settings, places: Mapping[str, int]) -> str:
     """Return what the source is told, as JSON text; secrets are still references."""
     measure = settings.measure
     return json.dumps(
         {
-            "connection": settings.cluster.connection,
-            "groups": [{"group": g.group, "topics": g.topics, "read_committed": g.read_committed} for g in settings.groups],
+            "clusters": [
+                {
+                    "connection": cluster.connection,
+                    "place": places[cluster.name],
+                    "groups": [{"group": g.group, "topics": g.topics, "read_committed": g.read_committed} for g in groups],
+                }
+                for cluster, groups in settings.served
+            ],
             "read_timeout_s": measure.read_timeout_s,
             "metadata_every_s": measure.metadata_every_s,
             "buckets": measure.buckets,
@@ -101,12 +111,15 @@ def source_option(settings: Settings) -> str:
     )
 
 
-def group_rules(settings: Settings) -> tuple[GroupRules, ...]:
-    """Return what the window needs to know of each group."""
-    return tuple(
-        GroupRules(group=g.group, topics=g.topics, earliest=g.reset_policy == "earliest", read_committed=g.read_committed)
-        for g in settings.groups
-    )
+def group_rules(settings: Settings, places: Mapping[str, int]) -> dict[int, tuple[GroupRules, ...]]:
+    """Return what the window needs to know of each group, by the place of its cluster."""
+    return {
+        places[cluster.name]: tuple(
+            GroupRules(group=g.group, topics=g.topics, earliest=g.reset_policy == "earliest", read_committed=g.read_committed)
+            for g in groups
+        )
+        for cluster, groups in settings.served
+    }
 
 
 def rules(settings: Settings) -> Rules:
@@ -127,6 +140,7 @@ class Sink:
     def __init__(self, settings: Settings, on_snapshots: Callback) -> None:
         """Remember whom to tell."""
         self._groups = tuple(g.group for g in settings.groups)
+        self._one_task = settings.measure.buckets == 1
         self._tell = on_snapshots
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
 
@@ -155,7 +169,7 @@ class Sink:
         measured = {
             "collect_s": collected - began,
             "read_s": max(rows["read_s"].to_pylist(), default=0.0),
-            "window_s": max(rows["window_s"].to_pylist(), default=0.0),
+            "window_s": (sum if self._one_task else max)([0.0, *rows["window_s"].to_pylist()]),  # one after the other, or not
             "snapshot_s": time.monotonic() - collected,
         }
         self._tell(number, found, measured)

@@ -1,15 +1,16 @@
 """The streaming source ``kafka_load``: what the brokers say about partitions and groups, sampled once per micro-batch.
 
-A Python DataSource. The driver-side runner keeps the picture of the cluster and cuts it into shares, one per broker; the
-executors read the shares and return Arrow tables, packed into one row per topic bucket. Offsets of the stream are tiny and
-hold nothing of the brokers: a replayed batch samples them anew, and says so by its ``sample_ts``.
+A Python DataSource. The driver-side runner keeps a picture of each cluster and cuts it into shares, one per broker; the
+executors read the shares, those of all clusters side by side, and return Arrow tables, packed into one row per topic bucket. A
+bucket belongs to one cluster: topics of one name on two of them never meet. Offsets of the stream are tiny and hold nothing of
+the brokers: a replayed batch samples them anew, and says so by its ``sample_ts``.
 """
 
 import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,12 @@ def bucket_of(topic: str, buckets: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the source is to read, as its ``settings`` option carries it."""
+    """What the source is to read of one cluster.
+
+    Attributes:
+        buckets: State buckets of a cluster.
+        place: Its buckets begin at so many times ``buckets`` (``checkpoint.claim``).
+    """
 
     connection: Mapping[str, Setting]
     topics_of: Mapping[str, tuple[str, ...]]
@@ -43,19 +49,23 @@ class Plan:
     read_timeout_s: float
     metadata_every_s: float
     buckets: int
+    place: int = 0
 
     @staticmethod
-    def parse(text: str) -> "Plan":
-        """Read the option."""
+    def parse(text: str) -> "tuple[Plan, ...]":
+        """Read the source's ``settings`` option: a plan for each cluster."""
         data = json.loads(text)
-        groups = data["groups"]
-        return Plan(
-            connection=data["connection"],
-            topics_of={g["group"]: tuple(g["topics"]) for g in groups},
-            read_committed=any(g["read_committed"] for g in groups),
-            read_timeout_s=data["read_timeout_s"],
-            metadata_every_s=data["metadata_every_s"],
-            buckets=data["buckets"],
+        return tuple(
+            Plan(
+                connection=cluster["connection"],
+                topics_of={g["group"]: tuple(g["topics"]) for g in cluster["groups"]},
+                read_committed=any(g["read_committed"] for g in cluster["groups"]),
+                read_timeout_s=data["read_timeout_s"],
+                metadata_every_s=data["metadata_every_s"],
+                buckets=data["buckets"],
+                place=cluster["place"],
+            )
+            for cluster in data["clusters"]
         )
 
     @property
@@ -64,23 +74,36 @@ class Plan:
         return frozenset(t for topics in self.topics_of.values() for t in names(topics))
 
 
-class Shard(InputPartition):
-    """One task's work: shares of brokers, read at the same time, and what is known to be unreadable."""
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What one task reads of one cluster: shares of brokers, read at the same time, and what is known to be unreadable."""
 
-    def __init__(
-        self, shares: Sequence[Share], leaderless: Mapping[str, Part], missing: Mapping[str, str],
-        uncoordinated: Mapping[str, Mapping[str, Any]], why: str,
-    ) -> None:  # fmt: skip
-        """Take a part of the picture."""
+    shares: tuple[Share, ...]
+    leaderless: Mapping[str, Part] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    uncoordinated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    why: str = ""
+
+
+class Task(InputPartition):
+    """One task's work: shards, each with the number of the plan that it is of."""
+
+    def __init__(self, work: Sequence[tuple[int, Shard]]) -> None:
+        """Take a part of the pictures."""
         super().__init__(None)
-        self.shares, self.leaderless, self.missing = tuple(shares), leaderless, missing
-        self.uncoordinated, self.why = uncoordinated, why
+        self.work = tuple(work)
+
+
+def tasks(plans: Sequence[Plan], pictures: Sequence[Picture]) -> list[Task]:
+    """Cut pictures into tasks: one for all clusters where each has one bucket, else one per broker of a cluster."""
+    work = [(i, s) for i, (plan, seen) in enumerate(zip(plans, pictures, strict=True)) for s in shards(plan, seen)]
+    return [Task(work)] if all(plan.buckets == 1 for plan in plans) else [Task([w]) for w in work]
 
 
 def shards(plan: Plan, picture: Picture) -> list[Shard]:
-    """Cut a picture into tasks: one that reads all brokers at once where there is one bucket, else one per broker.
+    """Cut a cluster's picture: all brokers in one shard where there is one bucket, else each in one of its own.
 
-    Every wanted partition is in exactly one task, every group's commits too, whatever is unknown about them.
+    Every wanted partition is in exactly one shard, every group's commits too, whatever is unknown about them.
     """
     shares, leaderless = _shares(plan, picture)
     missing = {t: _absent(t, picture) for t in sorted(plan.names | picture.missing.keys()) if t not in picture.topics}
@@ -89,8 +112,8 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     uncoordinated = {g: w for g, w in wanted.items() if g not in coordinated and w}
     why = picture.error or "no coordinator is known yet"
     per_task = [shares] if plan.buckets == 1 else [[s] for s in shares] or [[]]
-    rest: tuple[Any, ...] = ({}, {}, {}, "")
-    return [Shard(s, *((leaderless, missing, uncoordinated, why) if i == 0 else rest)) for i, s in enumerate(per_task)]
+    first, *rest = (tuple(s) for s in per_task)
+    return [Shard(first, leaderless, missing, uncoordinated, why), *(Shard(s) for s in rest)]
 
 
 def _wanted(topics: tuple[str, ...], picture: Picture) -> dict[str, Any]:
@@ -123,13 +146,22 @@ def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]
 
 
 def read_shard(plan: Plan, shard: Shard, clients: Clients) -> tuple[pa.Table, pa.Table]:
-    """Read a task's shares, all brokers at once, and return its facts and commits; as many rows whatever fails."""
+    """Read a shard, all brokers at once, and return its facts and commits; as many rows whatever fails."""
+    return begin(plan, shard, clients)()
+
+
+def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.Table, pa.Table]]:
+    """Ask a shard's brokers, and return a function that waits for them as ``read_shard`` does."""
     deadline = time.monotonic() + plan.read_timeout_s
 
     def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:
         return clients.use(plan.connection, share.address, deadline, lambda c: reading.read(c, share, deadline, time.time))
 
     started = [(share, start(share)) for share in shard.shares]
+    return lambda: _answers(shard, started)
+
+
+def _answers(shard: Shard, started: Sequence[tuple[Share, Callable[[], tuple[pa.Table, pa.Table]]]]) -> tuple[pa.Table, pa.Table]:
     now = time.time()
     leaderless = reading.failed_facts(shard.leaderless, -1, "no broker leads this partition", now)
     facts = [leaderless, reading.topic_errors(shard.missing, now)]
@@ -149,6 +181,14 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     return filled[0] if len(filled) == 1 else pa.concat_tables(filled).unify_dictionaries()
 
 
+def parts(plan: Plan, facts: pa.Table, commits: pa.Table) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    """Yield the facts and commits of each bucket that has any; a cluster's only bucket always, so that its clock goes on."""
+    facts_of, commits_of = _by_bucket(facts, plan.buckets), _by_bucket(commits, plan.buckets)
+    for bucket in sorted(facts_of | commits_of):
+        number = plan.place * plan.buckets + bucket
+        yield number, facts_of.get(bucket, schema.FACTS.empty_table()), commits_of.get(bucket, schema.COMMITS.empty_table())
+
+
 def _by_bucket(table: pa.Table, buckets: int) -> dict[int, pa.Table]:
     if buckets == 1:
         return {0: table}
@@ -158,12 +198,12 @@ def _by_bucket(table: pa.Table, buckets: int) -> dict[int, pa.Table]:
 
 
 class Reader(DataSourceStreamReader):
-    """The runner's half (offsets, shards) and the executors' half (``read``) of the source."""
+    """The runner's half (offsets, tasks) and the executors' half (``read``) of the source."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Keep the plan only: the reader is pickled."""
-        self._plan = plan
-        self._discovery: Discovery | None = None
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        """Keep the plans only: the reader is pickled."""
+        self._plans = tuple(plans)
+        self._discoveries: tuple[Discovery, ...] = ()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the offset before the first batch."""
@@ -177,42 +217,43 @@ class Reader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the tasks of one batch."""
         del start, end
-        plan = self._plan
-        if self._discovery is None:
-            self._discovery = Discovery(
-                plan.connection, plan.topics_of, every_s=plan.metadata_every_s, timeout_s=plan.read_timeout_s
+        if not self._discoveries:
+            self._discoveries = tuple(
+                Discovery(p.connection, p.topics_of, every_s=p.metadata_every_s, timeout_s=p.read_timeout_s) for p in self._plans
             )
-        return shards(plan, self._discovery.picture())
+            for discovery in self._discoveries:
+                discovery.start()  # all of them before the first is waited for
+        return tasks(self._plans, [d.picture() for d in self._discoveries])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's rows: one per bucket."""
-        if not isinstance(partition, Shard):
+        """Read one task's rows: one per bucket of a cluster."""
+        if not isinstance(partition, Task):
             return
         began = time.monotonic()
-        facts, commits = read_shard(self._plan, partition, _CLIENTS)
-        parts, buckets = (_by_bucket(t, self._plan.buckets) for t in (facts, commits)), self._plan.buckets
-        facts_of, commits_of = parts
+        asked = [(plan := self._plans[i], begin(plan, shard, _CLIENTS)) for i, shard in partition.work]
+        read = [(plan, *answer()) for plan, answer in asked]
         took = time.monotonic() - began
-        for bucket in sorted(set(facts_of) | set(commits_of)) if buckets > 1 else (0,):
-            row = {
-                "bucket": [bucket],
-                "read_s": [took],
-                "facts": [schema.pack(facts_of.get(bucket, schema.FACTS.empty_table()))],
-                "commits": [schema.pack(commits_of.get(bucket, schema.COMMITS.empty_table()))],
-            }
-            yield pa.RecordBatch.from_pydict(row, schema=_ROWS)
+        for plan, facts, commits in read:
+            for bucket, of_facts, of_commits in parts(plan, facts, commits):
+                row = {
+                    "bucket": [bucket],
+                    "read_s": [took],
+                    "facts": [schema.pack(of_facts)],
+                    "commits": [schema.pack(of_commits)],
+                }
+                yield pa.RecordBatch.from_pydict(row, schema=_ROWS)
 
     def commit(self, end: dict[str, int]) -> None:
         """Do nothing: there is nothing to acknowledge."""
 
     def stop(self) -> None:
         """Stop looking for brokers."""
-        if self._discovery is not None:
-            self._discovery.stop()
+        for discovery in self._discoveries:
+            discovery.stop()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the running discovery behind when pickled."""
-        return {"_plan": self._plan, "_discovery": None}
+        return {"_plans": self._plans, "_discoveries": ()}
 
 
 class KafkaLoad(DataSource):

@@ -1,11 +1,11 @@
-"""The window in Spark: state keyed by topic bucket, kept in RocksDB and the checkpoint, advanced once per micro-batch.
+"""The window in Spark: state keyed by a cluster's topic bucket, kept in RocksDB and the checkpoint, advanced once per batch.
 
 Unpacks what the source sampled, lets ``counters.py`` do the arithmetic, and packs one load row per group and partition. The
 sub-tables of a bucket are single binary values: Spark's rows cost far more than the arithmetic.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -168,9 +168,9 @@ def _lost(lost: pa.Table, groups: Sequence[GroupRules], read_ts: float) -> pa.Ta
 class Window(StatefulProcessor):
     """One bucket's state machine for ``transformWithStateInPandas``."""
 
-    def __init__(self, groups: Sequence[GroupRules], rules: Rules) -> None:
-        """Keep what the settings say; state is opened by ``init``."""
-        self._groups, self._rules = tuple(groups), rules
+    def __init__(self, groups: Mapping[int, Sequence[GroupRules]], rules: Rules, buckets: int) -> None:
+        """Keep what the settings say, groups by the place of their cluster; state is opened by ``init``."""
+        self._groups, self._rules, self._buckets = dict(groups), rules, buckets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state: one value for the bucket, one per slot of the window."""
@@ -178,15 +178,16 @@ class Window(StatefulProcessor):
         self._slots = handle.getMapState("slots", "slot long", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Advance the bucket by what one batch read."""
+        """Advance the bucket by what one batch read; only the groups of its cluster have anything in it."""
         del timerValues
         began = time.monotonic()
+        groups = self._groups[int(key[0]) // self._buckets]
         read = pd.concat(list(rows), ignore_index=True)
         facts = schema.unpack(read["facts"], schema.FACTS)
         commits = schema.unpack(read["commits"], schema.COMMITS)
         kept = self._state.get()
         state = load(bytes(kept[0])) if kept is not None else State()
-        done, loads = step(state, facts, commits, self._groups, self._rules, slot=self._slot)
+        done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot)
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
         for slot in done.drop:

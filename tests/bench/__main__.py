@@ -45,6 +45,7 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
         ],
         "reading": [("asking brokers about 10,000 partitions and 100 groups", ["tests.bench.reading"])],
         "groups": [("a cycle with 10,000 partitions in 200 groups", ["tests.bench.groups"])],
+        "clusters": [(f"400 partitions in 8 groups on {n}", ["tests.bench.clusters", "--clusters", str(n)]) for n in (1, 2)],
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }

@@ -34,7 +34,7 @@ def config(directory: Path, bench: Bench) -> Path:
         for group, topics in bench.topics_of.items()
     ]
     settings = {
-        "cluster": {"connection": {"bootstrap.servers": bench.broker.bootstrap}},
+        "clusters": [{"connection": {"bootstrap.servers": bench.broker.bootstrap}}],
         "state_dir": str(directory / "state"),
         "measure": {"trigger_s": 1, "window_s": 30, "read_timeout_s": 10, "known_for_s": 15},
         "groups": groups,

@@ -46,7 +46,7 @@ def config(directory: Path, bootstrap: str, *, running: bool, lease_s: float) ->
     file = directory / "config.yaml"
     file.write_text(
         yaml.safe_dump({
-            "cluster": {"name": "bench", "connection": {"bootstrap.servers": bootstrap}},
+            "clusters": [{"name": "bench", "connection": {"bootstrap.servers": bootstrap}}],
             "state_dir": str(directory / "state"),
             "measure": {"trigger_s": 1, "window_s": 5},
             "handover": {"lease_s": lease_s},

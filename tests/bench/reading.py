@@ -49,10 +49,10 @@ class Cost:
 class Bench:
     """A broker full of partitions, and ways to ask it about them."""
 
-    def __init__(self, broker: Broker, partitions: int, groups: int) -> None:
+    def __init__(self, broker: Broker, partitions: int, groups: int, named: str = "group") -> None:
         self.broker = broker
         self.topics = tuple(f"load-{n:04d}" for n in range(partitions // TOPIC_SIZE))
-        self.topics_of = {f"group-{n:04d}": self.topics[n % len(self.topics) :: groups] for n in range(groups)}
+        self.topics_of = {f"{named}-{n:04d}": self.topics[n % len(self.topics) :: groups] for n in range(groups)}
         assert all(self.topics_of.values()), "more groups than topics"
         self.admin = AdminClient({**broker.connection(), "log_level": 0})
         self._process = psutil.Process(broker.pid)

@@ -48,5 +48,5 @@ def test_each_new_client_reads_what_is_referred_to_and_says_what_is_not_there(tm
         kafka_topics.client(make, connection, {})
     assert made == ["one", "two"]
     password.unlink()
-    with pytest.raises(SettingsError, match=r"cluster\.connection\.sasl\.password"):
+    with pytest.raises(SettingsError, match=r"clusters\.\*\.connection\.sasl\.password"):
         kafka_topics.client(make, connection, {})

@@ -25,7 +25,7 @@ class File:
 
     def write(self, *groups: Mapping[str, object], **top: object) -> None:
         connection = {"connection": {"bootstrap.servers": "localhost:9092"}}
-        self.text(yaml.safe_dump({"cluster": connection, "state_dir": "/var/none", "groups": [*groups], **top}))
+        self.text(yaml.safe_dump({"clusters": [connection], "state_dir": "/var/none", "groups": [*groups], **top}))
 
     def text(self, text: str) -> None:
         self.path.write_text(text, encoding="utf-8")

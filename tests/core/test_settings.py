@@ -19,7 +19,7 @@ from tests.builders import policy
 
 EVERY_SETTING = Path(__file__).resolve().parents[2] / "conf" / "autoscaler.yaml"
 MINIMAL: dict[str, object] = {
-    "cluster": {"connection": {"bootstrap.servers": "localhost:9092"}},
+    "clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}],
     "state_dir": "/tmp/state",  # noqa: S108 -- never written to
     "groups": [{"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}],
 }
@@ -73,7 +73,7 @@ def window(**changes: object) -> dict[str, object]:
 
 
 def test_the_file_documents_every_setting_and_nothing_else() -> None:
-    free = {"cluster.connection.bootstrap.servers"}  # librdkafka's names, not ours
+    free = {"clusters.connection.bootstrap.servers"}  # librdkafka's names, not ours
     assert set(DOCUMENTED) - free == set(SETTINGS)
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str], said: str) -> None:
-    found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "cluster": {"connection": connection}}))
+    found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "clusters": [{"connection": connection}]}))
     assert said in "\n".join(found)
     assert "hunter2" not in "\n".join(found), "a secret is never repeated"
 
@@ -264,7 +264,7 @@ def test_everything_is_said_at_once_whatever_kind_it_is_of(tmp_path: Path) -> No
         "ssl.ca.location": str(tmp_path / "no.pem"), "sasl.username": "env:NOT_SET_ANYWHERE",
     }  # fmt: skip
     said = "\n".join(problems(write(tmp_path / "c.yaml", {
-        "cluster": {"connection": connection}, "state_dir": "${NOT_SET_EITHER}/x", "groups": [first, second],
+        "clusters": [{"connection": connection}], "state_dir": "${NOT_SET_EITHER}/x", "groups": [first, second],
         "measure": {"trigger_s": 30, "watchdog_s": 40},
     })))  # fmt: skip
     for part in (
@@ -276,6 +276,81 @@ def test_everything_is_said_at_once_whatever_kind_it_is_of(tmp_path: Path) -> No
     ):  # fmt: skip
         assert part in said, part
     assert "tiger7" not in said
+
+
+# --- several clusters ------------------------------------------------------------------------------------------------
+
+
+def cluster(name: str | None, **connection: object) -> dict[str, object]:
+    named = {} if name is None else {"name": name}
+    return {**named, "connection": {"bootstrap.servers": f"{name or 'kafka'}:9092", **connection}}
+
+
+def on(*places: str | None, group: str = "g{}") -> list[dict[str, object]]:
+    """Return a group for each place: the name of its cluster, or nothing."""
+    named = [{} if c is None else {"cluster": c} for c in places]
+    return [{"group": group.format(i), "topics": ["t"], **x} for i, x in enumerate(named)]
+
+
+def test_each_group_is_on_its_own_cluster(tmp_path: Path) -> None:
+    several = {**MINIMAL, "clusters": [cluster("east"), cluster("west"), cluster("idle")], "groups": on("west", "east", "west")}
+    settings = load(write(tmp_path / "c.yaml", several))
+    assert [settings.cluster_of(g).name for g in settings.groups] == ["west", "east", "west"]
+    served = [(c.name, [g.group for g in groups]) for c, groups in settings.served]
+    assert served == [("east", ["g1"]), ("west", ["g0", "g2"])], "in the file's order, and only those that have groups"
+
+
+@pytest.mark.parametrize("group", [None, "kafka"])
+def test_where_there_is_one_cluster_a_group_need_not_name_it(tmp_path: Path, group: str | None) -> None:
+    settings = load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": on(group)}))
+    assert settings.cluster_of(settings.groups[0]) is settings.clusters[0]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "groups", "said"),
+    [
+        ([], on(None), "clusters: "),
+        (
+            [cluster("a"), cluster("b")],
+            on("a", None),
+            "groups.1.cluster: is required where there are several clusters",
+        ),
+        ([cluster("a"), cluster("b")], on("a", "c"), "groups.1.cluster: there is no cluster 'c'; there are a, b"),
+        ([cluster("a")], on("b"), "groups.0.cluster: there is no cluster 'b'; there are a"),
+        ([cluster("a"), cluster("a")], on("a"), "clusters: 'a' is named twice: give each a name of its own"),
+        ([cluster(None), cluster(None)], on("kafka"), "clusters: 'kafka' is named twice"),
+        (
+            [cluster("a"), cluster("b")],
+            on("a", "b", group="same"),
+            "groups: 'same' is named twice: ids are unique within a job; let a second one, with a state_dir of its own, look",
+        ),
+        ([cluster("a"), cluster("b", color=1)], on("a"), "clusters.b.connection: color is not a connection setting"),
+        ([cluster("a"), {"name": "b"}], on("a"), "clusters.b.connection: is required"),
+        ([cluster("a"), {"name": 7, "connection": {}}], on("a"), "clusters.1.name: "),
+        ([cluster("a"), cluster("b", **{"sasl.password": "env:NOT_SET"})], on("a"), "clusters.b.connection.sasl.password: env"),
+        ([cluster("a"), cluster("b", **{"ssl.ca.location": "/no.pem"})], on("a"), "clusters.b.connection.ssl.ca.location: file"),
+    ],
+)
+def test_what_is_wrong_with_clusters_is_said_by_their_names(
+    tmp_path: Path, clusters: list[object], groups: list[object], said: str
+) -> None:
+    found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "clusters": clusters, "groups": groups}))
+    assert any(p.startswith(said) for p in found), found
+
+
+def test_a_group_named_twice_on_one_cluster_is_no_matter_for_a_second_job(tmp_path: Path) -> None:
+    assert problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": on(None, None, group="same")})) == (
+        "groups: 'same' is named twice",
+    )
+
+
+def test_the_block_of_one_cluster_is_told_how_it_is_written_now_and_what_else_is_wrong(tmp_path: Path) -> None:
+    old: dict[str, object] = {k: v for k, v in MINIMAL.items() if k != "clusters"}
+    (said,) = problems(write(tmp_path / "c.yaml", {**old, "cluster": cluster("prod")}))
+    assert said.startswith("cluster: is a list now, also of one: write clusters: [{name: ..., connection: {...}}]")
+    both = problems(write(tmp_path / "c.yaml", {**old, "cluster": cluster("prod", color=1)}))
+    assert said in both
+    assert any(p.startswith("clusters.prod.connection: color is not") for p in both), both
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_bad_entry_is_refused_with_its_path(tmp_path: Path, topics: list[str],
     file = tmp_path / "config.yaml"
     group = {"group": "g", "topics": topics, "capacity_bytes_per_s": 1000}
     connection = {"connection": {"bootstrap.servers": "localhost:9092"}}
-    file.write_text(yaml.safe_dump({"cluster": connection, "state_dir": "state", "groups": [group]}))
+    file.write_text(yaml.safe_dump({"clusters": [connection], "state_dir": "state", "groups": [group]}))
     with pytest.raises(SettingsError) as refused:
         load(file)
     (problem,) = refused.value.problems

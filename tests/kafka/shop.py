@@ -56,7 +56,7 @@ class Shop:
         self.config.write_text(
             yaml.safe_dump(
                 {
-                    "cluster": {"connection": {"bootstrap.servers": self.broker.bootstrap}},
+                    "clusters": [{"connection": {"bootstrap.servers": self.broker.bootstrap}}],
                     "state_dir": str(self.directory / "state"),
                     "measure": {"window_s": 5},
                     **({"handover": dict(self.handover)} if self.handover else {}),

@@ -38,7 +38,7 @@ class Group:
 
     def __post_init__(self) -> None:
         config = yaml.safe_load((ROOT / "docs" / "examples" / "orders.yaml").read_text(encoding="utf-8"))
-        config["cluster"]["connection"]["bootstrap.servers"] = self.broker.bootstrap
+        config["clusters"][0]["connection"]["bootstrap.servers"] = self.broker.bootstrap
         config["state_dir"] = str(self.folder / "state")
         config["measure"] = {"window_s": 5}
         config["handover"] = {"lease_s": LEASE_S}

@@ -22,7 +22,7 @@ Batch = tuple[int, Mapping[str, LoadSnapshot], Mapping[str, float]]
 
 def settings(broker: Broker, place: Path, groups: Mapping[str, tuple[str, ...]], buckets: int = 1) -> Settings:
     return Settings.model_validate({
-        "cluster": {"connection": broker.connection()},
+        "clusters": [{"connection": broker.connection()}],
         "state_dir": str(place),
         "groups": [{"group": g, "topics": list(t), "capacity_bytes_per_s": 1e6} for g, t in groups.items()],
         "measure": {"trigger_s": 0.5, "window_s": 5, "metadata_every_s": 0.5, "buckets": buckets},

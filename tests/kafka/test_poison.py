@@ -85,8 +85,8 @@ def test_the_command_releases_while_no_controller_runs(world: KafkaWorld, tmp_pa
     world.publisher.close()
     config = tmp_path / "autoscaler.yaml"
     group = {"group": world.group, "topics": [world.topic], "capacity_bytes_per_s": 1e6}
-    cluster = {"connection": world.broker.connection()}
-    config.write_text(yaml.safe_dump({"cluster": cluster, "state_dir": str(tmp_path), "groups": [group]}))
+    clusters = [{"connection": world.broker.connection()}]
+    config.write_text(yaml.safe_dump({"clusters": clusters, "state_dir": str(tmp_path), "groups": [group]}))
     command = [sys.executable, "-m", "autoscaler.cli", "release", "--config", str(config), world.group]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"{world.topic}-0", f"{world.topic}-1"]

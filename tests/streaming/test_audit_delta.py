@@ -37,7 +37,7 @@ T0 = cases.T0
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 QUERIES = dict(re.findall(r"<!-- query: (\w+) -->\n```sql\n(.*?)```", PAGE, re.DOTALL))
 CONFIG = """
-cluster: {{connection: {{bootstrap.servers: "127.0.0.1:1"}}}}
+clusters: [{{connection: {{bootstrap.servers: "127.0.0.1:1"}}}}]
 state_dir: {state}
 groups: [{{group: orders, topics: [orders], capacity_bytes_per_s: 100}}]
 """
@@ -65,7 +65,7 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
     from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
     place = tmp_path_factory.mktemp("state") / "tables"
-    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), close_timeout_s=100.0)
+    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={"orders": "east"}, close_timeout_s=100.0)
     told(audit, orders(cases.alone(T0)))
     grown, hot = orders(cases.grown(T0 + 1)), orders(cases.hot(T0 + 2))
     told(audit, grown, cases.outcomes(grown[0]))
@@ -108,6 +108,7 @@ def test_each_table_holds_each_of_its_rows_once(ask: Ask, name: str, count: int)
     found = ask(f"TABLE {name}")
     assert len(found) == count
     assert len({tuple(r[k] for k in TABLES[name].key) for r in found}) == count
+    assert {r["cluster"] for r in found} == {"east"}
 
 
 def test_every_query_of_the_page_is_tested() -> None:
@@ -275,7 +276,7 @@ def test_tables_of_another_schema_are_named_with_what_differs_and_what_to_do(spa
     (tmp_path / "loads").mkdir()
     (tmp_path / "loads" / "file").write_text("not a table")
     with pytest.raises(SettingsError) as raised:
-        DeltaAudit(spark, tmp_path, flush_s=1.0, clock=SystemClock())
+        DeltaAudit(spark, tmp_path, flush_s=1.0, clock=SystemClock(), cluster_of={})
     actions, loads = raised.value.problems
     assert f"table {tmp_path / 'actions'} does not fit" in actions
     assert "column decision_id is integer, not string" in actions
@@ -292,7 +293,7 @@ def test_a_session_without_delta_is_refused_with_what_to_do(spark: "SparkSession
     plain = spark.newSession()
     plain.conf.set("spark.sql.catalog.spark_catalog", "builtin")
     with pytest.raises(SettingsError, match=r"spark\.sql\.catalog\.spark_catalog must name .* conf/spark\.conf"):
-        DeltaAudit(plain, tmp_path, flush_s=1.0, clock=SystemClock())
+        DeltaAudit(plain, tmp_path, flush_s=1.0, clock=SystemClock(), cluster_of={})
 
 
 def test_the_schema_is_found_in_a_checkpoint_when_the_commits_are_gone(spark: "SparkSession", tmp_path: Path) -> None:
@@ -312,7 +313,9 @@ def test_the_capacity_that_was_measured_last_is_known_again(spark: "SparkSession
     from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  needs Spark
 
     def audit() -> "DeltaAudit":
-        return DeltaAudit(spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), close_timeout_s=100.0)
+        return DeltaAudit(
+            spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), cluster_of={"g": "east"}, close_timeout_s=100.0
+        )
 
     first = audit()
     assert first.measured(["g"]) == {}, "nothing has ever run here"

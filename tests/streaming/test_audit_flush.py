@@ -418,13 +418,15 @@ def test_a_failed_action_without_a_plan_is_kept_too(start: Start, store: Store) 
         decision_id=d.decision_id, group="g", at=d.at, epoch=None, phase="outcome", status="failed", error="no such command"
     )
     first = start("first")
-    first.record(Cycle(decision=d, snapshot=s, outcomes=(failed,), handovers=(), owner=state.owner))
+    done = (cases.handover(1, at=d.at, epoch=3),)
+    first.record(Cycle(decision=d, snapshot=s, outcomes=(failed,), handovers=done, owner=state.owner, cluster="east"))
     first.die()
     second = start("second")
     second.flusher.flush()
     assert [(r["phase"], r["status"], r["error"], r["steps"]) for r in store.rows["actions"]] == [
         ("outcome", "failed", "no such command", [])
     ]
+    assert {r["cluster"] for name in ("decisions", "actions", "handovers") for r in store.rows[name]} == {"east"}
 
 
 @pytest.mark.parametrize("wrong", [{"detail": "a name like \ud800"}, {"epoch": 2**63}])

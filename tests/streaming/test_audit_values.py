@@ -185,7 +185,12 @@ class StoppedClock:
 def test_the_cycle_line_of_a_managed_group_is_what_the_live_view_reads() -> None:
     decision, snapshot, state = cases.grown()
     record = cycle_record(
-        cycle=7, decision=decision, snapshot=snapshot, observation=b.observation(snapshot, state), stages={"decide_s": 0.01}
+        cluster="east",
+        cycle=7,
+        decision=decision,
+        snapshot=snapshot,
+        observation=b.observation(snapshot, state),
+        stages={"decide_s": 0.01},
     )
     line = Line.parse(json.dumps(record))
     assert (line.cycle, line.group, line.reason, line.consumers_now, line.consumers) == (7, "g", "RATE_ABOVE_CAPACITY", 1, 2)
@@ -197,6 +202,7 @@ def test_the_cycle_line_of_a_managed_group_is_what_the_live_view_reads() -> None
     assert line.stages == {"decide_s": 0.01}
     assert line.sample_age_s == pytest.approx(0.25)
     assert record["partitions"] == 3
+    assert record["cluster"] == "east"
 
 
 def test_members_of_a_native_group_stand_in_for_workers() -> None:
@@ -207,7 +213,7 @@ def test_members_of_a_native_group_stand_in_for_workers() -> None:
                       for i, c in enumerate(("app", "app", "solo"))),
     )  # fmt: skip
     observed = Observation(group="g", snapshot=snapshot, state=None, members=twins)
-    record = cycle_record(cycle=1, decision=decision, snapshot=snapshot, observation=observed, stages={})
+    record = cycle_record(cluster="kafka", cycle=1, decision=decision, snapshot=snapshot, observation=observed, stages={})
     line = Line.parse(json.dumps(record))
     assert [(w.slot, w.name, w.partitions) for w in line.workers] == [
         (None, "m0", ("orders-0",)),

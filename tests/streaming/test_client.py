@@ -6,9 +6,9 @@ import time
 import pytest
 
 from autoscaler import kafka_python
+from autoscaler.clusters import CONNECTION_KEYS
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.kafka_python import translate
-from autoscaler.settings import CONNECTION_KEYS
 from autoscaler.streaming.client import Client, Clients
 
 
@@ -32,8 +32,8 @@ def test_everything_untranslatable_is_refused_by_name() -> None:
     with pytest.raises(SettingsError) as e:
         translate({"bootstrap.servers": "a:1", "ssl.keystore.location": "/x", "enable.ssl.certificate.verification": False})
     assert [p.split(":")[0] for p in e.value.problems] == [
-        "cluster.connection.enable.ssl.certificate.verification",
-        "cluster.connection.ssl.keystore.location",
+        "clusters.*.connection.enable.ssl.certificate.verification",
+        "clusters.*.connection.ssl.keystore.location",
     ]
 
 

@@ -1,21 +1,26 @@
 """Cutting a picture of the cluster into tasks: every partition and every group's commits in exactly one."""
 
 import pickle
+import socket
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.streaming.client import Clients
-from autoscaler.streaming.discovery import Picture, Topic
-from autoscaler.streaming.source import Plan, Reader, Shard, bucket_of, read_shard, shards
+from autoscaler.streaming.discovery import Discovery, Picture, Topic
+from autoscaler.streaming.reading import Part, failed_commits, failed_facts
+from autoscaler.streaming.source import Plan, Reader, Shard, begin, bucket_of, parts, read_shard, shards, tasks
 
 
-def plan(buckets: int = 1, **topics_of: tuple[str, ...]) -> Plan:
+def plan(buckets: int = 1, place: int = 0, **topics_of: tuple[str, ...]) -> Plan:
     return Plan(
         connection={"bootstrap.servers": "127.0.0.1:1"}, topics_of=topics_of, read_committed=False, read_timeout_s=0.2,
-        metadata_every_s=5, buckets=buckets,
+        metadata_every_s=5, buckets=buckets, place=place,
     )  # fmt: skip
 
 
@@ -60,6 +65,66 @@ def test_one_bucket_reads_all_brokers_in_one_task_and_several_in_one_each() -> N
     assert [[s.node for s in shard.shares] for shard in shards(plan(2, g=("t",)), picture)] == [[1], [2]]
 
 
+ONE = Picture({1: "a:1", 2: "b:1"}, {"t": Topic("id", np.arange(4, dtype="i4"), np.array([1, 2, 1, 2], "i4"))}, {}, {}, None)
+
+
+@pytest.mark.parametrize(("buckets", "cut"), [(1, [["0a", "0b", "1a", "1b"]]), (2, [["0a"], ["0b"], ["1a"], ["1b"]])])
+def test_clusters_are_read_in_one_task_with_one_bucket_each_and_else_broker_by_broker(buckets: int, cut: list[list[str]]) -> None:
+    made = tasks([plan(buckets, g=("t",)), plan(buckets, 1, h=("t",))], [ONE, ONE])
+    assert [[f"{i}{s.address[0]}" for i, shard in task.work for s in shard.shares] for task in made] == cut
+
+
+@given(st.lists(st.text("abc", min_size=1), unique=True, max_size=8), st.integers(1, 5), st.integers(0, 4))
+def test_a_clusters_rows_lie_in_its_own_buckets(topics: list[str], buckets: int, place: int) -> None:
+    there = {t: Part("id", np.arange(2, dtype="i4")) for t in topics}
+    facts, commits = (
+        failed_facts(there, -1, "away", 1.0),
+        failed_commits({"g": {t: p.partitions for t, p in there.items()}}, "away", 1.0),
+    )
+    wanted = plan(buckets, place, g=tuple(topics))
+    cut = list(parts(wanted, facts, commits))
+    assert all(place * buckets <= number < (place + 1) * buckets for number, _, _ in cut)
+    for number, of_facts, of_commits in cut:
+        for row in (*of_facts.to_pylist(), *of_commits.to_pylist()):
+            assert number == place * buckets + bucket_of(row["topic"], buckets)
+    assert sum(f.num_rows for _, f, _ in cut) == sum(c.num_rows for _, _, c in cut) == 2 * len(topics)
+
+
+def test_a_silent_cluster_costs_a_read_its_deadline_once_and_the_other_nothing() -> None:
+    with socket.socket() as silent:  # takes connections and says nothing
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        away = replace(plan(g=("t",)), connection={"bootstrap.servers": address}, read_timeout_s=1.0)
+        there = replace(away, connection={"bootstrap.servers": "127.0.0.1:1"})
+        began, clients = time.monotonic(), Clients()
+        pictures = [replace(ONE, brokers={1: address, 2: address}), replace(ONE, brokers={1: "127.0.0.1:1", 2: "127.0.0.1:1"})]
+        (task,) = tasks([away, there], pictures)
+        answers = [begin((away, there)[i], shard, clients) for i, shard in task.work]
+        found = [answer()[0].to_pylist() for answer in answers]
+        took = time.monotonic() - began
+    assert 0.9 < took < 1.9, "two silent brokers, and one deadline"
+    assert [len(rows) for rows in found] == [4, 4]
+    assert all("no broker answers at 127.0.0.1:1" in row["error"] for row in found[1])
+
+
+def test_of_a_cluster_that_never_answers_nobody_waits_for_the_first_picture_twice() -> None:
+    wanted = plan(g=("t",))
+    made = [Discovery(wanted.connection, wanted.topics_of, every_s=1.0, timeout_s=0.5) for _ in range(3)]
+    began = time.monotonic()
+    for discovery in made:
+        discovery.start()
+    pictures = [d.picture() for d in made]
+    first = time.monotonic() - began
+    again = [d.picture() for d in made]
+    second = time.monotonic() - began - first
+    for discovery in made:
+        discovery.stop()
+    assert all(p.topics == {} and p.error for p in (*pictures, *again))
+    assert first < 0.9, "side by side"
+    assert second < 0.1
+
+
 def test_an_unread_share_gives_as_many_rows_as_a_read_one_each_with_its_error() -> None:
     picture = Picture(
         {1: "127.0.0.1:1"}, {"t": Topic("id", np.arange(3, dtype="i4"), np.array([1, 1, -1], "i4"))}, {"u": "unknown topic u"},
@@ -87,7 +152,7 @@ def test_without_any_broker_every_topic_is_an_error_row() -> None:
 
 
 def test_offsets_are_tiny_and_always_move_on() -> None:
-    reader: Any = pickle.loads(pickle.dumps(Reader(plan(g=("t",)))))  # noqa: S301  Spark pickles it
+    reader: Any = pickle.loads(pickle.dumps(Reader([plan(g=("t",))])))  # noqa: S301  Spark pickles it
     first = reader.initialOffset()
     offset = reader.latestOffset(first)
     assert set(offset) == {"seq", "t_ms"}

@@ -187,7 +187,7 @@ class Flusher:
 
     def _tables(self, waiting: Sequence[tuple[Entry, int]]) -> tuple[dict[str, pa.Table], Iterable[Key]]:
         cycles = [e.cycle for e, _ in waiting]
-        done = [(c.decision.group, h) for c in cycles for h in c.handovers]
+        done = [(c, h) for c in cycles for h in c.handovers]
         if done and (oldest := min(rows.day(h.at) for _, h in done)) < self._handed_since:
             self._look_up_handovers(oldest)
         fresh = {k: x for x in done if (k := rows.handover_key(*x)) not in self._handed}
@@ -252,7 +252,7 @@ class Flusher:
         version = self._buffer.next_version()
         missing = {c.decision.decision_id: c for c in cycles if c.acted and (c.decision.decision_id,) not in there["decisions"]}
         acts = {(o.decision_id, o.phase): replace(c, outcomes=(o,)) for c in cycles for o in c.outcomes}
-        hands = {rows.handover_key(c.decision.group, h): (c.decision.group, h) for c in cycles for h in c.handovers}
+        hands = {rows.handover_key(c, h): (c, h) for c in cycles for h in c.handovers}
         fresh = {k: x for k, x in hands.items() if k not in there["handovers"]}
         for table, content in (
             ("decisions", rows.decisions(list(missing.values()))),

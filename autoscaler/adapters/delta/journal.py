@@ -119,7 +119,9 @@ def left_behind(own: Journal) -> Iterator[Left | None]:
         yield Left(path, file, tuple(_read(path, file)))
 
 
-def recovered(decision: Decision, outcomes: Iterable[ActionOutcome], handovers: Iterable[HandoverDone] = ()) -> Cycle:
+def recovered(
+    decision: Decision, outcomes: Iterable[ActionOutcome], handovers: Iterable[HandoverDone] = (), *, cluster: str | None = None
+) -> Cycle:
     """Return what is left of a cycle whose life ended: who held what before follows from the plan and its moves."""
     before: dict[TopicPartition, int | str] = dict(decision.target)
     for action in decision.actions:
@@ -134,12 +136,14 @@ def recovered(decision: Decision, outcomes: Iterable[ActionOutcome], handovers: 
         handovers=tuple(handovers),
         owner=before,
         recovered=True,
+        cluster=cluster,
     )
 
 
 def _entry(cycle: Cycle) -> dict[str, Any]:
     decision = cycle.decision if cycle.acted else replace(cycle.decision, target={})  # only its handovers will be written
     return {
+        "cluster": cycle.cluster,
         "decision": summarise(decision),
         "outcomes": [asdict(o) for o in cycle.outcomes],
         "handovers": [asdict(h) for h in cycle.handovers],
@@ -156,6 +160,7 @@ def _read(path: Path, file: IO[bytes]) -> Iterator[Cycle]:
                 restore(data["decision"]),
                 (ActionOutcome(**o) for o in data["outcomes"]),
                 (HandoverDone(**h | {"partition": TopicPartition(*h["partition"])}) for h in data["handovers"]),
+                cluster=data.get("cluster"),
             )
         except (ValueError, KeyError, TypeError) as e:  # the kill came in the middle of a write, or another release wrote it
             log.warning("%s: line %d is left out (%s: %s)", path, number, type(e).__name__, e)

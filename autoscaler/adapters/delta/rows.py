@@ -41,6 +41,7 @@ class Cycle:
 
     Attributes:
         snapshot: ``None`` where only the plan's summary survived a crash.
+        cluster: Name of the group's cluster.
         recovered: The cycle's own life ended before its rows were written.
     """
 
@@ -50,6 +51,7 @@ class Cycle:
     handovers: tuple[HandoverDone, ...]
     owner: Owners
     recovered: bool = False
+    cluster: str | None = None
 
     @property
     def acted(self) -> bool:
@@ -77,6 +79,7 @@ def actions(cycles: Iterable[Cycle]) -> pa.Table:
             "date": day(o.at),
             "decision_id": o.decision_id,
             "group": o.group,
+            "cluster": c.cluster,
             "at": when(o.at),
             "phase": o.phase,
             "status": o.status,
@@ -91,12 +94,13 @@ def actions(cycles: Iterable[Cycle]) -> pa.Table:
     return _table(rows, ACTIONS.schema, {})
 
 
-def handovers(done: Iterable[tuple[str, HandoverDone]]) -> pa.Table:
-    """Return one row per (group, handover)."""
+def handovers(done: Iterable[tuple[Cycle, HandoverDone]]) -> pa.Table:
+    """Return one row per handover, with the cycle that reported it."""
     rows = [
         {
             "date": day(h.at),
-            "group": group,
+            "group": c.decision.group,
+            "cluster": c.cluster,
             "at": when(h.at),
             "topic": h.partition.topic,
             "partition": h.partition.partition,
@@ -109,14 +113,14 @@ def handovers(done: Iterable[tuple[str, HandoverDone]]) -> pa.Table:
             "offset": h.offset,
             "pause_s": h.pause_s,
         }
-        for group, h in done
+        for c, h in done
     ]
     return _table(rows, HANDOVERS.schema, {})
 
 
-def handover_key(group: str, done: HandoverDone) -> tuple[object, ...]:
+def handover_key(cycle: Cycle, done: HandoverDone) -> tuple[object, ...]:
     """Return what makes a handover the same one when it is reported again, in the order of the table's key."""
-    return (group, done.topic_id, done.partition.partition, done.epoch, done.to_uuid)
+    return (cycle.decision.group, done.topic_id, done.partition.partition, done.epoch, done.to_uuid)
 
 
 def snapshot_of(row: Mapping[str, Any]) -> LoadSnapshot:
@@ -155,6 +159,7 @@ def _common(cycle: Cycle) -> Row:
         "date": day(d.at),
         "decision_id": d.decision_id,
         "group": d.group,
+        "cluster": cycle.cluster,
         "at": when(d.at),
         "mode": d.mode,
         "reason": d.reason.value,

@@ -60,7 +60,8 @@ DECISIONS = Table(
     key=("decision_id",),
     about="every decision that acted or differs from the one before it, and at least one per group and ten seconds",
     schema=_columns(
-        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, mode=pa.string(), reason=pa.string(), limited_by=pa.string(),
+        decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
+        mode=pa.string(), reason=pa.string(), limited_by=pa.string(),
         detail=pa.string(), acted=pa.bool_(), recovered=pa.bool_(), epoch=pa.int64(), consumers_now=pa.int32(),
         consumers=pa.int32(), recommended=pa.int32(), lower_bound=pa.int32(), r_score=pa.float64(), imbalance=pa.float64(),
         total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(), usable_bytes_per_s=pa.float64(),
@@ -76,7 +77,8 @@ ACTIONS = Table(
     key=("decision_id", "phase"),
     about="what a decision set out to do (intent) and what became of it (outcome)",
     schema=_columns(
-        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, phase=pa.string(), status=pa.string(), epoch=pa.int64(),
+        decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
+        phase=pa.string(), status=pa.string(), epoch=pa.int64(),
         steps=pa.list_(STEP), error=pa.string(), recovered=pa.bool_(),
     ),
 )  # fmt: skip
@@ -85,7 +87,8 @@ HANDOVERS = Table(
     key=("group", "topic_id", "partition", "epoch", "to_uuid"),
     about="every partition that has changed hands",
     schema=_columns(
-        group=pa.string(), at=TIMESTAMP, topic=pa.string(), partition=pa.int32(), topic_id=pa.string(), from_worker=pa.string(),
+        group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
+        topic=pa.string(), partition=pa.int32(), topic_id=pa.string(), from_worker=pa.string(),
         from_uuid=pa.string(), to_worker=pa.string(), to_uuid=pa.string(), epoch=pa.int64(), offset=pa.int64(),
         pause_s=pa.float64(),
     ),
@@ -95,7 +98,8 @@ LOADS = Table(
     key=("decision_id",),
     about="one row per group and cycle: what was measured, who held what, and what was decided",
     schema=_columns(
-        decision_id=pa.string(), group=pa.string(), at=TIMESTAMP, sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
+        decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
+        sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
         mode=pa.string(), reason=pa.string(), limited_by=pa.string(), detail=pa.string(), acted=pa.bool_(), epoch=pa.int64(),
         consumers_now=pa.int32(), consumers=pa.int32(), total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(),
         policy_fingerprint=pa.string(), dropped_before=pa.int64(), partitions=pa.int32(), unknown_partitions=pa.int32(),

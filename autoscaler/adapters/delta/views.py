@@ -12,7 +12,7 @@ WITH told AS (
   FROM decisions WHERE size(steps) > 0 AND acted OR mode = 'advise' AND recommended > 0
 ),
 outcomes AS (SELECT decision_id, max(status) AS status, max(epoch) AS epoch FROM actions WHERE phase = 'outcome' GROUP BY 1)
-SELECT t.`group`, t.at, coalesce(t.wanted_before, t.consumers_now) AS from_consumers, t.consumers AS to_consumers,
+SELECT t.`group`, t.cluster, t.at, coalesce(t.wanted_before, t.consumers_now) AS from_consumers, t.consumers AS to_consumers,
        t.reason, t.limited_by, t.detail, t.total_bytes_per_s, t.usable_bytes_per_s, t.lower_bound,
        o.status, o.epoch, t.decision_id
 FROM told AS t LEFT JOIN outcomes AS o ON o.decision_id = t.decision_id
@@ -21,13 +21,13 @@ WHERE NOT t.consumers <=> coalesce(t.wanted_before, t.consumers_now)
 
 MOVES = """
 WITH moved AS (
-  SELECT d.`group`, d.at, d.decision_id, d.reason, d.r_score, d.usable_bytes_per_s, d.loads, s.topic, s.`partition`,
+  SELECT d.`group`, d.cluster, d.at, d.decision_id, d.reason, d.r_score, d.usable_bytes_per_s, d.loads, s.topic, s.`partition`,
          s.source AS from_slot, s.target AS to_slot
   FROM decisions AS d LATERAL VIEW explode(d.steps) AS s
   WHERE d.acted AND s.kind = 'move'
 ),
 published AS (SELECT decision_id, max(epoch) AS epoch, max(status) AS status FROM actions WHERE phase = 'outcome' GROUP BY 1)
-SELECT m.`group`, m.at, m.reason, m.topic, m.`partition`, m.from_slot, m.to_slot, h.from_worker, h.to_worker,
+SELECT m.`group`, m.cluster, m.at, m.reason, m.topic, m.`partition`, m.from_slot, m.to_slot, h.from_worker, h.to_worker,
        filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s AS bytes_per_s,
        filter(m.loads, l -> l.topic = m.topic AND l.`partition` = m.`partition`)[0].bytes_per_s / m.usable_bytes_per_s
          AS r_share,
@@ -39,8 +39,8 @@ LEFT JOIN handovers AS h
 """
 
 UNDECIDED = """
-SELECT `group`, at, reason, detail, partitions, unknown_partitions, first_unknown, oldest_s, consumers_now, dropped_before,
-       decision_id
+SELECT `group`, cluster, at, reason, detail, partitions, unknown_partitions, first_unknown, oldest_s, consumers_now,
+       dropped_before, decision_id
 FROM loads
 WHERE reason IN ('NOT_READY', 'STALE_INPUT')
 """
@@ -54,7 +54,8 @@ WITH marked AS (
 spells AS (
   SELECT *, sum(if(begins, 1, 0)) OVER (PARTITION BY `group` ORDER BY at, decision_id) AS spell FROM marked
 )
-SELECT `group`, min(at) AS at, max(at) AS until, bool_or(acted) AS acted, min_by(consumers_now, at) AS consumers_now,
+SELECT `group`, max_by(cluster, at) AS cluster, min(at) AS at, max(at) AS until, bool_or(acted) AS acted,
+       min_by(consumers_now, at) AS consumers_now,
        max_by(consumers, at) AS consumers, max_by(reason, at) AS reason, max_by(limited_by, at) AS limited_by,
        size(filter(max_by(steps, at), s -> s.kind = 'add')) AS added,
        size(filter(max_by(steps, at), s -> s.kind = 'move')) AS moved,
@@ -66,7 +67,7 @@ FROM spells GROUP BY `group`, spell
 
 UNPACK = "measured_of"  # a function that the session must have: the column ``measured`` as an array of ``tables.MEASURED``
 PARTITION_LOADS = f"""
-SELECT l.decision_id, l.`group`, l.at, l.sample_ts, m.*
+SELECT l.decision_id, l.`group`, l.cluster, l.at, l.sample_ts, m.*
 FROM loads AS l LATERAL VIEW explode({UNPACK}(l.measured)) AS m
 """  # noqa: S608  our own name
 

@@ -1,0 +1,73 @@
+"""The groups of several clusters side by side: whoever waits for one cluster keeps no other's groups waiting.
+
+Beside the path, called from the job once per micro-batch. Each cluster has a lane, which runs one cycle at a time; a lane that
+is still busy with an earlier one is left out, because the next cycle looks anew anyway. Where there is one lane, nothing runs in
+a thread of its own. Standard library only; must know neither groups nor clusters.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+
+Work = Callable[[], None]
+
+
+class Lanes:
+    """Runs work side by side, one thing at a time by name.
+
+    Args:
+        patience_s: How long ``run`` waits for those that take long, in seconds; they go on behind it.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._running: dict[str, tuple[Future[None], float]] = {}  # and since when (monotonic)
+
+    def run(self, work: Mapping[str, Work]) -> frozenset[str]:
+        """Run the work of every lane that is free, and return the names of those that were not.
+
+        Raises:
+            Exception: What the work of a lane raised, now or since the last call.
+        """
+        if len(work) == 1 and not self._running:
+            for only in work.values():
+                only()
+            return frozenset()
+        busy = self._finished()
+        for name in work.keys() - busy:
+            self._running[name] = _started(name, work[name]), time.monotonic()
+        wait([future for name, (future, _) in self._running.items() if name not in busy], self._patience_s)
+        self._finished()
+        return busy
+
+    @property
+    def busy_s(self) -> float:
+        """Return for how long the lane has been busy that has been so the longest, in seconds; 0 if none is."""
+        return max((time.monotonic() - since for future, since in self._running.values() if not future.done()), default=0.0)
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what still runs, so long at most; what it raises is of no interest any more."""
+        wait([future for future, _ in self._running.values()], timeout_s)
+
+    def _finished(self) -> frozenset[str]:
+        """Take out what has ended, and return the names of the others."""
+        ended = [name for name, (future, _) in self._running.items() if future.done()]
+        for future in [self._running.pop(name)[0] for name in ended]:
+            future.result()
+        return frozenset(self._running)
+
+
+def _started(name: str, work: Work) -> "Future[None]":
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as e:  # noqa: BLE001  it is raised where the lanes are run
+            future.set_exception(e)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, name=f"cluster {name}", daemon=True).start()
+    return future

@@ -1,0 +1,70 @@
+"""Lanes run side by side: one that waits keeps no other waiting, and has no two cycles at a time."""
+
+import threading
+import time
+
+import pytest
+
+from autoscaler.lanes import Lanes
+
+
+@pytest.fixture
+def held() -> threading.Event:
+    return threading.Event()
+
+
+def test_one_lane_runs_where_it_is_called() -> None:
+    ran: list[threading.Thread] = []
+    assert Lanes(0.0).run({"only": lambda: ran.append(threading.current_thread())}) == frozenset()
+    assert ran == [threading.current_thread()]
+
+
+def test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done(held: threading.Event) -> None:
+    lanes, ran = Lanes(0.05), list[str]()
+
+    def waits() -> None:
+        ran.append("slow begins")
+        held.wait(30)
+        ran.append("slow ends")
+
+    began = time.monotonic()
+    busy = [lanes.run({"slow": waits, "quick": lambda: ran.append("quick")}) for _ in range(3)]
+    assert time.monotonic() - began < 5
+    assert busy == [frozenset(), {"slow"}, {"slow"}]
+    assert sorted(ran) == ["quick", "quick", "quick", "slow begins"]
+    assert 0.05 <= lanes.busy_s < 5
+    held.set()
+    lanes.close(30)
+    assert lanes.busy_s == 0.0
+    assert lanes.run({"slow": waits, "quick": lambda: ran.append("quick")}) == frozenset()
+    assert ran.count("slow begins") == 2
+
+
+def test_lanes_that_are_prompt_have_ended_when_the_call_returns() -> None:
+    lanes, ran = Lanes(30.0), list[str]()
+
+    def work(name: str) -> None:
+        time.sleep(0.02)
+        ran.append(name)
+
+    for _ in range(5):
+        assert lanes.run({"a": lambda: work("a"), "b": lambda: work("b")}) == frozenset()
+    assert sorted(ran) == ["a"] * 5 + ["b"] * 5
+
+
+def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: threading.Event) -> None:
+    lanes, luck = Lanes(0.01), ("no such luck",)
+
+    def fails() -> None:
+        held.wait(30)
+        raise ValueError(*luck)
+
+    lanes.run({"a": fails, "b": lambda: None})
+    held.set()
+    lanes.close(30)
+    with pytest.raises(ValueError, match="no such luck"):
+        lanes.run({"a": lambda: None, "b": lambda: None})
+    with pytest.raises(ValueError, match="no such luck"):
+        Lanes(30.0).run({"a": fails, "b": lambda: None})
+    with pytest.raises(ValueError, match="no such luck"):
+        Lanes(0.0).run({"only": fails})

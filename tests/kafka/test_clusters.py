@@ -1,0 +1,158 @@
+"""One job on several clusters: real brokers, real workers, topics of one name, and a cluster that goes away."""
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from autoscaler.embedded.broker import Broker
+from tests.conftest import create_topic
+from tests.kafka.shop import CAPACITY, PARTITIONS, ROOT, TOPIC, Shop
+
+RATES = {"east": 500_000.0, "west": 120_000.0}
+NEEDED = {"east": 3, "west": 1}  # of consumers of 300,000 bytes/s, of which four fifths are planned with
+
+
+@dataclass
+class Two(Shop):
+    """A group on each of two clusters, and one on a third that is not there."""
+
+    loads: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def begin(self, brokers: dict[str, Broker]) -> None:
+        """Write the configuration and let records arrive."""
+        settings = yaml.safe_load(self.config.read_text())
+        (group,) = settings["groups"]
+        where = {name: broker.bootstrap for name, broker in brokers.items()} | {"gone": "127.0.0.1:1"}
+        settings["clusters"] = [{"name": n, "connection": {"bootstrap.servers": b}} for n, b in where.items()]
+        settings["groups"] = [
+            {
+                **group,
+                "group": f"shop-{n}",
+                "cluster": n,
+                "capacity_bytes_per_s": CAPACITY,
+                **({"mode": "advise"} if n == "gone" else {}),
+            }
+            for n in where
+        ]
+        self.config.write_text(yaml.safe_dump(settings))
+        for name, broker in brokers.items():
+            scenario = self.directory / f"{name}.json"
+            scenario.write_text(json.dumps({"moments": [{"at_s": 0, "bytes_per_s": [RATES[name] / PARTITIONS] * PARTITIONS}]}))
+            (self.directory / name).mkdir()
+            self.loads.append(self.spawn(
+                f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap,
+                "--topic", TOPIC, "--scenario", str(scenario), "--duration", "600", "--log", str(self.directory / name),
+            ))  # fmt: skip
+
+    def of(self, cluster: str, since: float) -> list[dict[str, object]]:
+        """Return the cycles of the cluster's group."""
+        return [c for c in self.cycles(since) if c["group"] == f"shop-{cluster}"]
+
+    def close(self) -> None:
+        for load in self.loads:
+            load.kill()  # one whose broker is gone would wait for it
+        Shop.close(self)
+
+    def end_workers(self) -> None:
+        subprocess.run([sys.executable, "-m", "autoscaler.cli", "workers", "stop", "--config", str(self.config)], check=True)
+
+
+@pytest.fixture
+def brokers() -> Iterator[dict[str, Broker]]:
+    with Broker(heap_mb=160) as east, Broker(heap_mb=160) as west:
+        yield {"east": east, "west": west}
+
+
+@pytest.fixture
+def shop(brokers: dict[str, Broker], tmp_path: Path) -> Iterator[Two]:
+    for broker in brokers.values():
+        create_topic(broker, TOPIC, PARTITIONS)
+    it = Two(brokers["east"], tmp_path)
+    it.begin(brokers)
+    yield it
+    it.close()
+
+
+def held(shop: Two, since: float) -> None:
+    """Assert what a cluster that is away may cost: its own group's freshness, and nobody else anything."""
+    east, west = shop.of("east", since), shop.of("west", since)
+    assert not any(c["known"] for c in east if float(str(c["t"])) > since + 6), "known_for_s, and what a cycle takes"
+    stale = [c["reason"] for c in east if float(str(c["t"])) > since + 13]  # stale_after_s is 10
+    assert len(stale) > 3
+    assert set(stale) <= {"STALE_INPUT", "NOT_READY"}
+    assert all(int(str(c["consumers"])) >= NEEDED["east"] for c in east)
+    assert not any("remove" in str(c["actions"]) for c in east)
+    assert all(c["known"] for c in west), [c["detail"] for c in west if not c["known"]]
+    assert all(float(str(c["sample_age_s"])) < 4 for c in west)
+    times = [float(str(c["t"])) for c in west]
+    assert max(b - a for a, b in itertools.pairwise(times)) < 6, "the read deadline, its trigger, and a busy machine"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, brokers: dict[str, Broker]) -> None:
+    began = time.time()
+    supervisor = shop.start_job()
+
+    def settled() -> bool:
+        latest = {name: shop.of(name, began)[-1:] for name in RATES}
+        return all(
+            c and c[0]["known"] and c[0]["consumers_now"] == NEEDED[n] and c[0]["reason"] == "WITHIN_TARGET"
+            for n, c in latest.items()
+        )
+
+    shop.wait("both groups at work", settled, 240)
+    at = time.time()
+    shop.wait("some more cycles", lambda: len(shop.of("east", at)) > 3 and len(shop.of("west", at)) > 3)
+    for name, rate in RATES.items():  # topics and partitions have the same names, and each group its own rates
+        measured = [float(str(c["total_bytes_per_s"])) for c in shop.of(name, at)]
+        assert all(0.8 * rate < m < 1.3 * rate for m in measured), (name, measured)
+        assert {c["cluster"] for c in shop.of(name, began)} == {name}
+    assert {c["reason"] for c in shop.of("gone", began)} <= {"NOT_READY", "STALE_INPUT"}
+
+    hung = psutil.Process(brokers["east"].pid)
+    hung.suspend()  # it takes connections and answers nothing
+    at = time.time()
+    try:
+        time.sleep(20)
+    finally:
+        hung.resume()
+    held(shop, at)
+    shop.wait("both groups at work again", settled, 120)
+
+    brokers["east"].stop()  # nobody listens there
+    at = time.time()
+    time.sleep(20)
+    held(shop, at)
+    assert supervisor.poll() is None
+
+    supervisor.terminate()
+    supervisor.wait(60)
+    told = DeltaTable(str(shop.directory / "state" / "tables" / "loads")).to_pyarrow_table(columns=["group", "cluster"])
+    assert {(r["group"], r["cluster"]) for r in told.to_pylist()} == {(f"shop-{n}", n) for n in (*RATES, "gone")}
+    claimed = json.loads((shop.directory / "state" / "checkpoint" / "autoscaler.json").read_text())["clusters"]
+    assert claimed == {"east": 0, "west": 1, "gone": 2}
+
+
+def test_a_first_start_names_the_cluster_whose_topics_are_not_there(tmp_path: Path, brokers: dict[str, Broker]) -> None:
+    create_topic(brokers["east"], TOPIC, 1)
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({
+        "clusters": [{"name": n, "connection": {"bootstrap.servers": b.bootstrap}} for n, b in brokers.items()],
+        "state_dir": str(tmp_path / "state"),
+        "groups": [{"group": n, "cluster": n, "topics": [TOPIC]} for n in brokers],
+    }))  # fmt: skip
+    script = f"from jobs.autoscale import greet; from autoscaler.settings import load; greet(load({str(config)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert f"clusters.west: topic '{TOPIC}' does not exist at {brokers['west'].bootstrap}" in done.stderr, done.stderr
+    assert "clusters.east" not in done.stderr
