@@ -76,6 +76,8 @@ decisions = st.builds(
     capacity_source=st.sampled_from(CapacitySource),
     capacity_samples=slots,
     capacity_age_s=st.none() | numbers,
+    capacity_records_per_s=st.none() | numbers,
+    own_bytes_per_s=st.dictionaries(slots, numbers, max_size=5),
 )
 
 
