@@ -99,8 +99,9 @@ class Uneven:
 def fit_uneven(ask: Uneven, limit: float, *, at_least: int, at_most: int) -> Fitted:
     """Place so that nobody is above the limit and the number of consumers lies within bounds.
 
-    Those that are there are paid for: all of them are used before another is asked for. More than ``at_most`` are never used, and
-    fewer than ``at_least`` only where a consumer is too slow for any partition that it could be given.
+    Those that are there are paid for: all of them are used before another is asked for. Where packing anew would do with them and
+    move more than a consumer's worth of load, another consumer is taken instead, as many as that is worth. More than ``at_most``
+    are never used, and fewer than ``at_least`` only where a consumer is too slow for any partition that it could be given.
 
     Args:
         ask: What is to be placed.
@@ -111,16 +112,23 @@ def fit_uneven(ask: Uneven, limit: float, *, at_least: int, at_most: int) -> Fit
     at_least = min(at_least, len(ask.rates))
     wanted = ask.fewest(limit)
     there = max(1, at_least, min(len(ask.consumers), at_most))
-    owner, used = None, limit
-    for number in sorted({there, max(there, min(wanted, at_most))}):
-        owner = mended(ask, limit, ask.first(number)) if owner is None else owner
-    if owner is None:
-        anew = ask.packed(limit)
-        owner = anew if set(anew.values()) <= set(ask.first(at_most)) else None
-    if owner is None:
-        owner, used = _shared(ask, limit, ask.first(at_most))
-    owner = _spread(ask, owner, ask.first(max(at_least, min(len(ask.consumers), at_most))), at_least)
-    return Fitted(plan=ask.plan(owner, limit), wanted=wanted, capacity=used)
+    if wanted < at_least > len(set(ask.previous.values())):
+        owner, used = _levelled(ask, limit, ask.first(there))
+        return Fitted(plan=ask.plan(_spread(ask, owner, ask.first(there), at_least), limit), wanted=wanted, capacity=used)
+    needed = max(there, min(wanted, at_most))
+    for number in sorted({there, needed}):
+        if (kept := mended(ask, limit, ask.first(number))) is not None:
+            return Fitted(plan=ask.plan(kept, limit), wanted=wanted, capacity=limit)
+    anew = ask.plan(ask.packed(limit), limit)
+    if not set(anew.owner.values()) <= set(ask.first(at_most)):
+        owner, used = _levelled(ask, limit, ask.first(at_most))
+        return Fitted(plan=ask.plan(owner, limit), wanted=wanted, capacity=used)
+    more = 1
+    while more < anew.r_score and needed + more <= at_most:
+        if (kept := mended(ask, limit, ask.first(needed + more))) is not None:
+            return Fitted(plan=ask.plan(kept, limit), wanted=wanted, capacity=limit)
+        more *= 2
+    return Fitted(plan=anew, wanted=wanted, capacity=limit)
 
 
 def best_uneven(ask: Uneven, limit: float) -> Assignment:
@@ -223,11 +231,14 @@ class _Filling:
         return bool(self._rate[i] > 0 or self._count[i] > 0)
 
 
-def _shared(ask: Uneven, limit: float, consumers: Sequence[int]) -> tuple[dict[TopicPartition, int], float]:
-    """Return a placement on too few consumers at the smallest limit that lets them hold it, and that limit."""
-    low, high = limit, max(limit * 2, _FINEST)
+def _levelled(ask: Uneven, limit: float, consumers: Sequence[int]) -> tuple[dict[TopicPartition, int], float]:
+    """Return a placement on these consumers at the smallest limit that lets them hold everything, and that limit."""
+    high = max(limit, _FINEST)
     while (found := mended(ask, high, consumers)) is None:
-        low, high = high, high * 2
+        high *= 2
+    low = high / 2
+    while low > _FINEST and (better := mended(ask, low, consumers)) is not None:
+        found, high, low = better, low, low / 2
     for _ in range(_STEPS):
         middle = math.sqrt(low) * math.sqrt(high)
         if (better := mended(ask, middle, consumers)) is None:
