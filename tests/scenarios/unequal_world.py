@@ -18,11 +18,13 @@ class UnequalWorld(World):
         able: Bytes/s that the worker of a slot processes while it is busy, by seconds since the start and slot.
         batch_s: Busy seconds that each batch costs by itself, by slot.
         record_bytes: Of each record of a partition.
+        always_busy: Slots whose workers count all time as busy.
     """
 
     able: Callable[[float, int], float]
     batch_s: Callable[[int], float] = lambda _: 0.0
     record_bytes: Callable[[TopicPartition], float] = lambda _: 10.0
+    always_busy: frozenset[int] = frozenset()
     unread: dict[TopicPartition, float] = field(default_factory=dict)
     read: dict[TopicPartition, float] = field(default_factory=dict)
 
@@ -42,7 +44,8 @@ class UnequalWorld(World):
                 self.unread[p] -= done
                 self.read[p] = self.read.get(p, 0.0) + done
                 worker.records += done / self.record_bytes(p)
-            worker.busy_s += min(BATCH_S, self.batch_s(slot) + todo * share / self.able(self.t, slot))
+            worked = min(BATCH_S, self.batch_s(slot) + todo * share / self.able(self.t, slot))
+            worker.busy_s += BATCH_S if slot in self.always_busy else worked
 
     def _fresh(self, partition: TopicPartition, rate: float) -> PartitionLoad:
         each, unread = self.record_bytes(partition), self.unread.get(partition, 0.0)
