@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from autoscaler.core.astray import resets, said
+from autoscaler.core.busy import Busy
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.fallback import or_fallback
@@ -74,7 +75,7 @@ def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
     observation: Observation, history: History, policy: Policy, now: float, reason: Reason, detail: str
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    known = History(capacity=history.capacity)
+    known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds))
     return _answer(read_cycle(observation, known, policy, now), Step(reason=reason, detail=detail, inert=True))
 
 
