@@ -90,7 +90,7 @@ class Fleet:
         self.t, self.busy = 0, Busy()
         self.lives = [1] * len(able)
         self.read, self.busy_s = [0.0] * len(able), [0.0] * len(able)
-        self.tracks: dict[TopicPartition, Track] = {tp(n): Track(0, 0, -1, None) for n in range(len(able))}
+        self.tracks: dict[TopicPartition, Track] = {tp(n): Track(0, None, 0, T0) for n in range(len(able))}
 
     def run(self, seconds: int) -> "Fleet":
         for _ in range(seconds):
@@ -102,7 +102,7 @@ class Fleet:
             loads = [load(tp(n), self.arrives[n], committed=int(r)) for n, r in enumerate(self.read)]
             seen = snapshot(loads, at=T0 + self.t)
             self.busy = self.busy.measured(seen, self.tracks, [self.view(n) for n in range(len(self.able))])
-            self.tracks = {x.partition: Track(x.committed or 0, 0, -1, None) for x in seen.loads}
+            self.tracks = {x.partition: Track(x.committed or 0, None, 0, T0) for x in seen.loads}
         return self
 
     def view(self, n: int) -> WorkerView:

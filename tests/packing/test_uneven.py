@@ -186,7 +186,7 @@ def test_equal_input_gives_equal_output(ask: Uneven, at_most: int, chance: objec
         chance.shuffle(items)  # type: ignore[attr-defined]
         return dict(items)
 
-    gauge = Gauge(speeds=dict(reversed(ask.gauge.speeds.items())), counts=shuffled(dict(ask.gauge.counts)))
+    gauge = Gauge(speeds=dict(reversed(list(ask.gauge.speeds.items()))), counts=shuffled(dict(ask.gauge.counts)))
     other = Uneven(
         rates=shuffled(dict(ask.rates)),
         gauge=gauge,
