@@ -66,9 +66,18 @@ class Uneven:
         """Return a placement on few consumers, of such the one that is there if it fits."""
         demand, fleet = self._fleet(limit)
         at = {c: i for i, c in enumerate(fleet.index)}
-        home: Ints = np.array([at.get(self.previous.get(p, -1), -1) for p in sorted(self.rates)], np.int64)
+        home: Ints = np.array([at.get(self._home(p, limit), -1) for p in sorted(self.rates)], np.int64)
         chosen = dot(demand, fleet, home, _TRIES) if self.rates else home
         return {p: fleet.index[c] for p, c in zip(sorted(self.rates), chosen.tolist(), strict=True)}
+
+    def _home(self, p: TopicPartition, limit: float) -> int:
+        """Return who holds a partition, -1 for nobody, or for one that is too slow for it where others are not.
+
+        DOT leaves what is alone where it is.
+        """
+        home, rate = self.previous.get(p, -1), self.rates[p]
+        slow = rate / self.gauge.speed(home) > limit_of(limit) >= rate
+        return -1 if slow else home
 
     def _fleet(self, limit: float) -> tuple[Demand, Fleet]:
         """Return demands in units of the limit, and consumers in the order of filling: the fastest that is there first."""
@@ -122,7 +131,7 @@ def fit_uneven(ask: Uneven, limit: float, *, at_least: int, at_most: int) -> Fit
     anew = ask.plan(ask.packed(limit), limit)
     if not set(anew.owner.values()) <= set(ask.first(at_most)):
         owner, used = _levelled(ask, limit, ask.first(at_most))
-        return Fitted(plan=ask.plan(owner, limit), wanted=wanted, capacity=used)
+        return Fitted(plan=ask.plan(owner, limit), wanted=max(wanted, at_most + 1), capacity=used)
     more = 1
     while more < anew.r_score and needed + more <= at_most:
         if (kept := mended(ask, limit, ask.first(needed + more))) is not None:

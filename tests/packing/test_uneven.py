@@ -108,6 +108,15 @@ def test_a_partition_too_large_for_a_slow_consumer_goes_to_one_that_can() -> Non
     assert plan.oversized == ()
 
 
+def test_a_partition_alone_on_a_consumer_that_is_too_slow_for_it_gets_another() -> None:
+    loads, owner = named(a=80, b=80), owners(a=0, b=1)
+    another = fit_uneven(uneven(loads, owner, {0: 0.5}), LIMIT, at_least=1, at_most=3)
+    assert another.plan.owner == owners(a=2, b=1)
+    none = fit_uneven(uneven(loads, owner, {0: 0.5}), LIMIT, at_least=1, at_most=2)
+    assert (none.plan.owner, none.wanted) == (owner, 3), "there may be no other, and it is said that one is wanted"
+    assert none.capacity == pytest.approx(160, rel=0.001)
+
+
 def test_a_partition_that_fits_nobody_is_alone() -> None:
     loads, owner = named(a=150, b=20, c=0), owners(a=0, b=0, c=0)
     plan = fit_uneven(uneven(loads, owner, {1: 0.5}), LIMIT, at_least=1, at_most=3).plan

@@ -101,6 +101,19 @@ def test_a_group_that_a_slow_worker_makes_too_small_grows_by_one() -> None:
     assert len(moves(decisions)) <= 20
 
 
+def test_a_worker_that_is_too_slow_for_its_only_partition_is_replaced() -> None:
+    world = group(rates(70.0, 70.0, 70.0, 70.0, 1.0, 1.0))
+    decisions = world.run(600)
+    assert scalings(decisions) == [5, 4]
+    assert SLOW not in world.live
+    assert max(world.used().values()) <= 0.8
+    full = group(rates(70.0, 70.0, 70.0, 70.0))
+    last = full.run(300)[-1]
+    assert (last.reason, last.limited_by) == (Reason.RATE_ABOVE_CAPACITY, Reason.AT_PARTITION_CEILING)
+    assert "consumer 0 with 70 B/s is above 44 B/s" in last.detail
+    assert "no other placement lowers the highest load" in last.detail
+
+
 def test_a_configured_capacity_wins_and_all_are_equal() -> None:
     world = group(capacity_bytes_per_s=100.0)
     decisions = world.run(400)
