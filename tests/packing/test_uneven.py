@@ -1,6 +1,7 @@
 """Placements on consumers that are not alike, or within two limits: tables, and what holds whatever the figures."""
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from hypothesis import assume, given
@@ -23,7 +24,6 @@ from tests.strategies import rate_values
 LIMIT = 100.0
 ABOVE = LIMIT * (1 + 1e-6)
 SLACK = 1e-6  # of a rate: records that fill nobody
-TWO_PER_PARTITION = 2
 
 
 def uneven(
@@ -128,6 +128,22 @@ def test_of_those_that_are_there_the_ones_stay_that_move_least_and_suffice() -> 
     placed = fewer_uneven(uneven(loads, owner, {0: 0.5}), LIMIT, 2)
     assert set(placed.plan.owner.values()) == {1, 2}, "the slow one would be too full"
     assert placed.capacity == LIMIT
+
+    little, held = named(a=10, b=40, c=40), owners(a=0, b=1, c=2)
+    assert fewer_uneven(uneven(little, held, {0: 2.0}), LIMIT, 2).plan.r_score == pytest.approx(0.1), "a fast one may go too"
+
+
+def test_a_consumer_more_is_taken_where_packing_anew_would_move_more_than_it_is_worth() -> None:
+    chance = Random(1)
+    loads = rates(*[chance.uniform(0, 20) for _ in range(1000)])
+    counts = {p: chance.uniform(0, 20) for p in loads}
+    before = dict(fit_uneven(uneven(loads, {}, counts=counts), LIMIT, at_least=1, at_most=1000).plan.owner)
+    risen = {p: rate * chance.uniform(0.9, 1.15) for p, rate in loads.items()}
+    ask = uneven(risen, before, counts=counts)
+    anew, mended = best_uneven(ask, LIMIT), fit_uneven(ask, LIMIT, at_least=1, at_most=1000).plan
+    assert anew.r_score > 20
+    assert mended.r_score < 10
+    assert anew.consumers <= mended.consumers <= anew.consumers + 8
 
 
 def test_partitions_that_nobody_holds_go_where_they_leave_most_room() -> None:
