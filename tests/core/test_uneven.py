@@ -11,7 +11,7 @@ from autoscaler.core.decide import decide, hold
 from autoscaler.core.history import History
 from autoscaler.core.load import read_load
 from autoscaler.core.uneven import read_gauge
-from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, Observation, Reason, Retention, WorkerPhase
+from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
 from autoscaler.packing import Gauge
 from autoscaler.policy import Policy
 from tests.builders import T0, TOPIC, load, observation, owned, policy, rates, snapshot, state, tp
@@ -75,10 +75,19 @@ def test_who_stands_still_has_no_records_to_do_either() -> None:
 
 def test_a_lost_workers_partitions_do_not_go_to_a_slow_one_that_would_be_too_full() -> None:
     there = state(owned([0], [1]), live=[0, 1, 2], orphans=frozenset({tp(2)}))
-    seen = observation(rates(30.0, 20.0, 20.0), there)
+    seen = observation(rates(20.0, 30.0, 20.0), there)
     decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED), T0)
     assert decision.reason is Reason.WORKER_LOST
     assert decision.target[tp(2)] in {0, 2}
+
+
+def test_relieving_a_slow_worker_is_worth_what_it_has_too_much() -> None:
+    """It carries 45 of the 40 bytes/s that it may have; by the group's 80 nobody would have too much."""
+    values = [10.0] * 4 + [9.0] * 5
+    seen = observation(rates(*values), state(owned(range(4), range(4, 9))))
+    decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED, max_consumers=2), T0)
+    assert (decision.reason, decision.limited_by) == (Reason.RATE_ABOVE_CAPACITY, None)
+    assert [a.source for a in decision.actions if isinstance(a, MovePartition)] == [1]
 
 
 def test_a_cycle_that_failed_outside_says_what_workers_are_taken_for_too() -> None:

@@ -101,6 +101,15 @@ def test_a_group_that_a_slow_worker_makes_too_small_grows_by_one() -> None:
     assert len(moves(decisions)) <= 20
 
 
+def test_a_slow_worker_is_relieved_by_those_that_are_there_when_no_other_comes() -> None:
+    world = group(rates(*[4.7] * 64))
+    world.never = {4}
+    world.run(90)
+    assert world.used()[SLOW] > 1.2
+    world.run(200)
+    assert max(world.used().values()) < 0.92, "above what is usable, but shared"
+
+
 def test_a_worker_that_is_too_slow_for_its_only_partition_is_replaced() -> None:
     world = group(rates(70.0, 70.0, 70.0, 70.0, 1.0, 1.0))
     decisions = world.run(600)
