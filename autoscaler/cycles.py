@@ -23,6 +23,7 @@ class WorkerLine:
     partitions: tuple[str, ...]
     latency_p50_s: float | None
     latency_p99_s: float | None
+    capacity_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,7 @@ def _worker(data: Mapping[str, object]) -> WorkerLine:
         partitions=_texts(data, "partitions"),
         latency_p50_s=_number(data, "latency_p50_s"),
         latency_p99_s=_number(data, "latency_p99_s"),
+        capacity_bytes_per_s=_number(data, "capacity_bytes_per_s"),
     )
 
 

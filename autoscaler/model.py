@@ -377,6 +377,8 @@ class Decision:
         parked: Partitions that nobody gets until an operator releases them; they count for nothing else here but the lag.
         capacity_samples: Windows that the capacity was measured in; 0 if it was not.
         capacity_age_s: Seconds since the last of them ended; ``None`` if it was not measured here.
+        capacity_records_per_s: What one consumer processes when records and not bytes keep it; ``None``: no such limit.
+        own_bytes_per_s: By slot, what those are taken for instead that were measured to be slower or faster than the group.
         detail: One sentence for a human at 3 a.m., with the numbers behind the reason.
     """
 
@@ -409,3 +411,5 @@ class Decision:
     capacity_source: CapacitySource = CapacitySource.CONFIGURED
     capacity_samples: int = 0
     capacity_age_s: float | None = None
+    capacity_records_per_s: float | None = None
+    own_bytes_per_s: Mapping[int, float] = field(default_factory=dict)

@@ -125,6 +125,7 @@ class Policy(BaseModel):
     capacity_bytes_per_s: Annotated[Number, Field(gt=0, strict=True)] | None = None  # None: measured
     capacity_prior_bytes_per_s: Annotated[Number, Field(gt=0)] = 1_000_000.0
     capacity_bounds_ratio: Annotated[Number, Field(ge=1)] = 100.0
+    capacity_records_per_s: Annotated[Number, Field(gt=0)] | None = None  # None: no such limit
     target_utilisation: Annotated[Number, Field(gt=0, le=1)] = 0.8
     min_consumers: Annotated[Count, Field(ge=1)] = 1
     max_consumers: Annotated[Count, Field(ge=1)] = 64
@@ -228,6 +229,7 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
+    found += _records_contradictions(group)
     if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
         found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
@@ -248,6 +250,18 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):
         found += entries.contradictions(topics)
     return tuple(found)
+
+
+def _records_contradictions(group: Mapping[str, object]) -> list[str]:
+    """Return what is wrong about a limit of records."""
+    if group.get("capacity_records_per_s") is None:
+        return []
+    found = []
+    if group.get("sizing", "rates") != "rates":
+        found.append("capacity_records_per_s is for sizing rates: a published policy knows bytes/s only")
+    if group.get("assignment") == "native":
+        found.append("capacity_records_per_s needs assignment managed: what a native group gets is counted in bytes/s only")
+    return found
 
 
 def _fallback_contradictions(group: Mapping[str, object], least: object, most: object) -> list[str]:

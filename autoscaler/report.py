@@ -285,7 +285,9 @@ def _workers(cycle: Cycle, width: int, room: int | None) -> Group:
     table.add_column("partitions", ratio=1, overflow="ellipsis", no_wrap=True)
     shown = _shown(cycle.workers, room)
     for worker in shown:
-        filled = bar(worker.bytes_per_s or 0.0, cycle.usable_bytes_per_s, cycle.capacity_bytes_per_s, max(cells, 14))
+        able = worker.capacity_bytes_per_s or cycle.capacity_bytes_per_s
+        usable = cycle.usable_bytes_per_s * able / cycle.capacity_bytes_per_s if cycle.capacity_bytes_per_s else 0.0
+        filled = bar(worker.bytes_per_s or 0.0, usable, able, max(cells, 14))
         row: list[RenderableType] = [_slot(worker), filled, rate(worker.bytes_per_s), count(worker.lag_records)]
         if wide:
             row.append(f"{seconds(worker.latency_p50_s)} / {seconds(worker.latency_p99_s)}")

@@ -7,9 +7,12 @@ from dataclasses import replace
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from autoscaler.core.busy import Busy
+from autoscaler.core.capacity import Capacity
 from autoscaler.core.drained import Drained
 from autoscaler.core.history import History, Intent
 from autoscaler.model import (
+    CapacitySource,
     GroupMembers,
     GroupState,
     Member,
@@ -52,6 +55,7 @@ def partition_loads(draw: st.DrawFn, partition: TopicPartition) -> PartitionLoad
         partition,
         rate,
         known=known,
+        records_per_s=draw(st.one_of(st.none(), st.just((rate or 0.0) / 10), rate_values)),
         age_s=0.0 if known else draw(st.floats(0, 100)),
         lag_s=draw(st.one_of(st.none(), st.floats(0, 100))),
         lag_records=draw(st.one_of(st.none(), st.integers(0, 10**9))),
@@ -133,9 +137,11 @@ def policies(draw: st.DrawFn) -> Policy:
     """Return any consistent policy."""
     least = draw(st.integers(1, 5))
     mode = draw(st.sampled_from(["act", "advise"]))
+    assignment = "managed" if mode == "act" else draw(st.sampled_from(["managed", "native"]))
     return policy(
         mode=mode,
-        assignment="managed" if mode == "act" else draw(st.sampled_from(["managed", "native"])),
+        assignment=assignment,
+        capacity_records_per_s=draw(st.sampled_from([None, None, 3.0, 30.0])) if assignment == "managed" else None,
         min_consumers=least,
         max_consumers=draw(st.integers(least, 12)),
         algorithm=draw(selectable),
@@ -174,7 +180,11 @@ def histories(draw: st.DrawFn) -> History:
     """Return any memory."""
     ago = st.one_of(st.none(), st.floats(0, 500).map(lambda s: T0 - s))
     times = sorted(draw(st.lists(st.floats(0, 300), max_size=5)), reverse=True)
+    speeds = {f"{slot}.1": draw(st.floats(0.1, 4)) for slot in range(6) if draw(st.booleans())}
+    measured = Capacity(bytes_per_s=CAPACITY, source=CapacitySource.MEASURED)
     return History(
+        busy=draw(st.sampled_from([Busy(), Busy(speeds=speeds)])),
+        capacity=draw(st.sampled_from([None, measured])),
         recommendations=tuple((T0 - s, draw(st.integers(0, 12))) for s in times),
         last_scale_at=draw(ago),
         last_move_at=draw(ago),

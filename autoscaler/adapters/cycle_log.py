@@ -151,12 +151,13 @@ def cycle_record(
         "capacity_source": decision.capacity_source.value,
         "capacity_samples": decision.capacity_samples,
         "capacity_age_s": decision.capacity_age_s,
+        "capacity_records_per_s": decision.capacity_records_per_s,
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
         "parked": [str(p) for p in decision.parked],
         "r_score": decision.r_score,
         "actions": list(described(decision.actions)),
-        "workers": _workers(observation, loads),
+        "workers": _workers(observation, loads, decision),
         "stages": dict(stages),
         "sample_age_s": max(0.0, decision.at - snapshot.sample_ts),
     }
@@ -180,12 +181,16 @@ def described(actions: Iterable[Action]) -> Iterable[str]:
                 assert_never(action)
 
 
-def _workers(observation: Observation, loads: Mapping[TopicPartition, PartitionLoad]) -> list[dict[str, object]]:
+def _workers(
+    observation: Observation, loads: Mapping[TopicPartition, PartitionLoad], decision: Decision
+) -> list[dict[str, object]]:
+    able, own = decision.capacity_bytes_per_s, decision.own_bytes_per_s
     if observation.state is not None:
         ordered = sorted(observation.state.workers, key=lambda w: (w.slot is None, w.slot or 0, w.name, w.uuid))
         return [
             _worker(loads, w.owned, slot=w.slot, name=w.name, uuid=w.uuid, phase=w.phase.value)
             | {"latency_p50_s": w.latency_p50_s, "latency_p99_s": w.latency_p99_s}
+            | {"capacity_bytes_per_s": able if w.slot is None else own.get(w.slot, able)}
             for w in ordered
         ]
     members = observation.members.members if observation.members else ()
@@ -199,7 +204,7 @@ def _workers(observation: Observation, loads: Mapping[TopicPartition, PartitionL
             uuid=m.member_id,
             phase="active",
         )
-        | {"latency_p50_s": None, "latency_p99_s": None}
+        | {"latency_p50_s": None, "latency_p99_s": None, "capacity_bytes_per_s": able}
         for m in sorted(members, key=lambda m: (m.client_id, m.member_id))
     ]
 

@@ -38,6 +38,8 @@ def summarise(decision: Decision) -> str:
     data["reason"] = decision.reason.value
     data["limited_by"] = decision.limited_by and decision.limited_by.value
     data["capacity"] = [decision.capacity_source.value, decision.capacity_samples, decision.capacity_age_s]
+    data["records"] = decision.capacity_records_per_s
+    data["own"] = [[slot, rate] for slot, rate in sorted(decision.own_bytes_per_s.items())]
     data["requested"] = sorted(decision.requested)
     held: dict[int, list[TopicPartition]] = {}
     for partition, slot in decision.target.items():
@@ -74,6 +76,8 @@ def restore(summary: str) -> Decision:
             capacity_source=CapacitySource(source),
             capacity_samples=samples,
             capacity_age_s=age_s,
+            capacity_records_per_s=data.get("records"),
+            own_bytes_per_s={int(slot): rate for slot, rate in data.get("own", ())},
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:
         raise ValueError(f"not a decision's summary ({type(e).__name__}: {e}): {summary[:80]!r}") from e

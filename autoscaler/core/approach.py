@@ -25,7 +25,7 @@ def approach(
     move once. After ``worker_start_timeout_s`` the group goes on with those that are there, if that helps.
     """
     present, policy = cycle.present, cycle.policy
-    target = relabel(owner, present.holders, _welcome(cycle))
+    target = owner if cycle.planner.gauge else relabel(owner, present.holders, present.welcome)
     wanted = pad(present.slots | set(target.values()), cycle.floor)
     missing = sorted(set(target.values()) - present.ready)
     if cycle.advised or not missing:
@@ -46,17 +46,6 @@ def approach(
     )
 
 
-def _welcome(cycle: Cycle) -> list[int]:
-    """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live.
-
-    One that still holds what it is not owed must not end either, but that may change.
-    """
-    present = cycle.present
-    paid_for, ready = present.paid_for, present.ready
-    others = ready - paid_for
-    return [*sorted(paid_for & ready), *sorted(paid_for - ready), *sorted(others), *sorted(present.occupied - paid_for - others)]
-
-
 def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     """Return the best placement on the consumers that are there, if it is worth moving and not too soon."""
     present, policy = cycle.present, cycle.policy
@@ -64,16 +53,18 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
         return None
     owner = {p: c for p, c in present.owner.items() if c in present.ready}
     most = min(len(present.ready), cycle.orders.most)
-    fitted = cycle.planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
-    target = relabel(fitted.plan.owner, frozenset(owner.values()), sorted(present.ready))
+    planner = cycle.planner.judging(cycle.planner.gauge, sorted(present.ready))
+    fitted = planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
+    placed = fitted.plan.owner
+    target = dict(placed) if planner.gauge else relabel(placed, frozenset(owner.values()), sorted(present.ready))
     resting = not cycle.urgent and cycle.history.resting_s(cycle.now, policy.cooldown_s) is not None
     return target if not present.owner or (worthwhile(cycle, target) and not resting) else None
 
 
 def worthwhile(cycle: Cycle, owner: Mapping[TopicPartition, int]) -> bool:
     """Say whether a placement lowers the highest shared load by more than the tolerance."""
-    rates = cycle.load.rates
-    before, after = peak_of_shared(rates, cycle.present.owner), peak_of_shared(rates, owner)
+    rates, gauge = cycle.load.rates, cycle.planner.gauge
+    before, after = peak_of_shared(rates, cycle.present.owner, gauge), peak_of_shared(rates, owner, gauge)
     return after < before * (1 - cycle.policy.tolerance_ratio)
 
 

@@ -11,7 +11,7 @@ from autoscaler.model import CapacitySource
 from autoscaler.policy import Policy
 
 ENOUGH = 3  # windows before anything is believed: one of them may be anything
-_NOISE = 0.1  # of the value in use
+NOISE = 0.1  # of the value in use
 
 
 class Shown(NamedTuple):
@@ -47,7 +47,7 @@ class Capacity:
     def bounded(self) -> bool:
         """Say whether it is a bound, and what was measured lies beyond it."""
         measured = self.measured_bytes_per_s
-        return measured is not None and abs(measured - self.bytes_per_s) > _NOISE * max(measured, self.bytes_per_s)
+        return measured is not None and abs(measured - self.bytes_per_s) > NOISE * max(measured, self.bytes_per_s)
 
 
 def in_use(policy: Policy, kept: Capacity | None, shown: Shown | None) -> Capacity:
@@ -66,7 +66,7 @@ def in_use(policy: Policy, kept: Capacity | None, shown: Shown | None) -> Capaci
     if shown is None:
         return kept or Capacity(bytes_per_s=prior, source=CapacitySource.PRIOR)
     value = min(max(shown.bytes_per_s, prior / ratio), prior * ratio)
-    if kept is not None and abs(value - kept.bytes_per_s) <= _NOISE * kept.bytes_per_s:
+    if kept is not None and abs(value - kept.bytes_per_s) <= NOISE * kept.bytes_per_s:
         value = kept.bytes_per_s
     return Capacity(
         bytes_per_s=value,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from autoscaler.core.astray import resets, said
+from autoscaler.core.busy import Busy
 from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.fallback import or_fallback
@@ -22,9 +23,10 @@ from autoscaler.core.present import follows_placement
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
+from autoscaler.core.uneven import carries, own_capacities, own_text, partition_text
 from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
-from autoscaler.packing import consumer_loads, r_score
+from autoscaler.packing import UNEVEN, r_score
 from autoscaler.policy import Policy
 
 __all__ = ["RULES", "History", "decide", "hold"]
@@ -73,7 +75,7 @@ def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
     observation: Observation, history: History, policy: Policy, now: float, reason: Reason, detail: str
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    known = History(capacity=history.capacity)
+    known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds))
     return _answer(read_cycle(observation, known, policy, now), Step(reason=reason, detail=detail, inert=True))
 
 
@@ -218,17 +220,18 @@ def _settled(cycle: Cycle) -> Step:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     if size.oversized:
         first = size.oversized[0]
+        most, has = partition_text(cycle, first, usable)
         ceiling = len(cycle.present.holders) == len(cycle.load.partitions)
         detail = (
-            f"{len(size.oversized)} partitions ({names(size.oversized)}) are above the {rate_text(usable)} of one consumer: "
-            f"{first} has {rate_text(cycle.load.rates[first])}, and no number of consumers helps it"
+            f"{len(size.oversized)} partitions ({names(size.oversized)}) are above the {most} of one consumer: "
+            f"{first} has {has}, and no number of consumers helps it"
         )
         limit = Reason.AT_PARTITION_CEILING if ceiling else None
         return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, detail=detail, hot=size.oversized[:5])
     hottest, load = size.hottest
     detail = (
         f"{rate_text(cycle.load.total_bytes_per_s)} on {many(len(cycle.present.live), 'consumer')}, the hottest ({hottest}) with "
-        f"{rate_text(load)} of {rate_text(usable)} usable"
+        f"{carries(cycle, hottest, load)} of {carries(cycle, hottest, usable)} usable"
     )
     return Step(reason=Reason.WITHIN_TARGET, detail=detail)
 
@@ -309,6 +312,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
         native.doubt(cycle),
         _capacity(cycle),
+        own_text(cycle),
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
@@ -354,7 +358,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         capacity_bytes_per_s=policy.able_bytes_per_s,
         total_bytes_per_s=load.total_bytes_per_s if load.measured else None,
         total_lag_records=load.lag_records,
-        algorithm=policy.planner,
+        algorithm=UNEVEN if cycle.planner.gauge else policy.planner,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
         detail="; ".join(filter(None, detail)),
@@ -363,6 +367,8 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         capacity_source=cycle.capacity.source,
         capacity_samples=cycle.capacity.samples,
         capacity_age_s=None if cycle.capacity.at is None else max(0.0, cycle.now - cycle.capacity.at),
+        capacity_records_per_s=policy.capacity_records_per_s,
+        own_bytes_per_s=own_capacities(cycle),
     )
 
 
@@ -383,7 +389,7 @@ def _advice(cycle: Cycle) -> str:
     planned, present, size = cycle.size.planned, cycle.present, cycle.size
     if planned is None:
         return ""
-    after = max(consumer_loads(cycle.load.rates, planned.owner).values(), default=0.0)
+    after = max(cycle.planner.gauge.levels(cycle.load.rates, planned.owner).values(), default=0.0)
     now = f"now {many(len(present.live), 'consumer')}, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
         now = f"its consumers are not known: {cycle.observation.unread or 'they have not been read yet'}"

@@ -5,7 +5,7 @@ from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import most_consumers
 from autoscaler.core.load import assumed_rates
 from autoscaler.model import Reason
-from autoscaler.packing import Fitted, place_unowned
+from autoscaler.packing import Fitted
 
 
 def place_first(cycle: Cycle) -> Step | None:
@@ -48,7 +48,7 @@ def replace_lost(cycle: Cycle) -> Step | None:
             waiting=True,
         )
     rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.receivers))
-    target = place_unowned(rates, policy.usable_bytes_per_s, present.owner, present.receivers)
+    target = cycle.planner.unowned(rates, policy.usable_bytes_per_s, present.owner, present.receivers)
     receivers = sorted({target[p] for p in present.orphans})
     return Step(
         reason=Reason.WORKER_LOST,
@@ -71,7 +71,7 @@ def place_added(cycle: Cycle) -> Step | None:
             detail=f"{what} and no consumer can take them yet",
             waiting=True,
         )
-    target = place_unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.receivers)
+    target = cycle.planner.unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.receivers)
     receivers = sorted({target[p] for p in present.unplaced})
     return Step(
         reason=Reason.PARTITIONS_CHANGED,

@@ -29,8 +29,10 @@ def catching_up(cycle: Cycle) -> Cycle:
         measured={**load.measured, **needed},
         total_bytes_per_s=math.fsum({**load.measured, **needed}.values()),
     )
-    size = measure_size(raised, cycle.present, cycle.policy, cycle.planner, advised=False)
-    return replace(cycle, load=raised, size=size, urgent=True)
+    faster = {p: rate / load.rates[p] for p, rate in needed.items() if load.rates[p] > 0}
+    planner = cycle.planner.judging(cycle.planner.gauge.scaled(faster), cycle.planner.there)
+    size = measure_size(raised, cycle.present, cycle.policy, planner, advised=False)
+    return replace(cycle, load=raised, size=size, planner=planner, urgent=True)
 
 
 def as_urgent(cycle: Cycle, step: Step) -> Step:

@@ -11,7 +11,6 @@ from autoscaler.core.cycle import Cycle, many, names, rate_text
 from autoscaler.core.history import moved
 from autoscaler.core.orders import Steps
 from autoscaler.model import TopicPartition
-from autoscaler.packing import consumer_loads
 
 _ROUNDING = 1e-9  # of a load: one that equals the capacity is not above it
 
@@ -161,7 +160,8 @@ def worth_moving(cycle: Cycle, change: Change) -> str | None:
     if payback is None or change.target is None:
         return None
     owner = cycle.present.owner
-    before, after = consumer_loads(rates, owner), consumer_loads(rates, change.target)
+    gauge = cycle.planner.gauge
+    before, after = gauge.levels(rates, owner), gauge.levels(rates, change.target)
     capacity = cycle.policy.able_bytes_per_s
     if any(cycle.size.loads[c] > capacity * (1 + _ROUNDING) for c in cycle.size.overloaded):
         return None

@@ -61,6 +61,16 @@ class Present:
         """Return the consumers that partitions without one go to: ready and paid for; any that is ready if none is paid for."""
         return self.ready & self.paid_for if self.paid_for else self.ready
 
+    @property
+    def welcome(self) -> list[int]:
+        """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live.
+
+        One that still holds what it is not owed must not end either, but that may change.
+        """
+        paid_for, ready = self.paid_for, self.ready
+        others = ready - paid_for
+        return [*sorted(paid_for & ready), *sorted(paid_for - ready), *sorted(others), *sorted(self.occupied - paid_for - others)]
+
 
 def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
     """Return who is there: from the control log if there is one, or else from the group's members."""

@@ -16,6 +16,7 @@ from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, complete, follows_placement, held, read_present
 from autoscaler.core.progress import Holding, Progress, Track, follow, judged
 from autoscaler.core.size import measure_size
+from autoscaler.core.uneven import read_gauge
 from autoscaler.model import CapacitySource, Observation, TopicPartition
 from autoscaler.policy import Policy
 
@@ -51,7 +52,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     capacity = _capacity(history, policy)
     policy = policy.with_capacity(capacity.bytes_per_s)
     history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
-    planner = Planner.of(policy, history)
+    gauge = read_gauge(observation, load, history.busy, capacity, policy)
+    planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
     told = observation.started is not None and follows_placement(observation)
     advised = policy.mode == "advise" or (observation.state is None and not told)
     orders = read_orders(policy, now)

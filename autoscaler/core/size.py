@@ -8,11 +8,12 @@ from autoscaler.core.load import GroupLoad
 from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present
 from autoscaler.model import TopicPartition
-from autoscaler.packing import Assignment, consumer_loads, lower_bound
+from autoscaler.packing import Assignment, Gauge
 from autoscaler.policy import Policy
 
 _HOT = 5  # partitions named in a decision: as many as one reads
 _ROUNDING = 1e-9  # of the limit: a load that equals it is not above it
+_NO_GAUGE = Gauge()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +21,14 @@ class Size:
     """The figures of one cycle.
 
     Attributes:
-        loads: Bytes per second of every present consumer, by measured and carried rates.
+        loads: Bytes per second of every present consumer, by measured and carried rates; its level where there is a gauge.
         overloaded: Consumers above the limit with more than one partition with traffic, by decreasing load.
         hot: Partitions with the largest rates on the overloaded consumers.
         planned: What the algorithm places when nothing bounds it, where somebody is to be told; ``None`` otherwise.
         wanted: Consumers that the load takes when nothing bounds them; 0 without a measurement.
         calm: How few would do when a tolerance is kept free on each; ``None`` without a measurement.
         lower_bound: No placement uses fewer.
-        demand: Consumers that the total rate would fill if partitions could be split.
+        demand: Consumers like the group's that the total rate would fill if partitions could be split.
         oversized: Partitions above one consumer's usable capacity.
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
     """
@@ -52,8 +53,10 @@ class Size:
 def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner, *, advised: bool) -> Size:
     """Return the figures of a cycle; those of a placement only if it is to be ``advised``, because most cycles need none."""
     usable = policy.usable_bytes_per_s
-    loads = consumer_loads(load.measured, present.owner, present.live)
-    above = overloaded(load.measured, present.owner, policy.overload_bytes_per_s)
+    gauge = planner.gauge
+    loads = gauge.levels(load.measured, present.owner, present.live)
+    above = overloaded(load.measured, present.owner, policy.overload_bytes_per_s, gauge)
+    sizes = gauge.sizes(load.rates) if gauge else load.rates
     order = sorted(above, key=lambda c: (-loads[c], c))
     hot = sorted((p for p, c in present.owner.items() if c in above), key=lambda p: (-load.measured.get(p, 0.0), p))
     planned = planner.best(load.rates, usable, present.owner) if load.rates and advised else None
@@ -66,30 +69,36 @@ def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Pla
         planned=planned,
         wanted=planned.consumers if planned else wanted,
         calm=calm,
-        lower_bound=lower_bound(load.rates.values(), usable),
-        demand=math.ceil(load.total_bytes_per_s / usable * (1 - _ROUNDING)),
-        oversized=tuple(p for p in load.partitions if load.rates and load.rates[p] > usable * (1 + _ROUNDING)),
+        lower_bound=planner.lower_bound(load.rates, usable, present.owner),
+        demand=math.ceil(max(load.total_bytes_per_s, math.fsum(gauge.counts.values())) / usable * (1 - _ROUNDING)),
+        oversized=tuple(p for p in load.partitions if load.rates and sizes[p] > usable * (1 + _ROUNDING)),
         imbalance=imbalance(loads),
     )
 
 
-def overloaded(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], limit: float) -> frozenset[int]:
-    """Return the consumers above a limit that more than one partition with traffic put there: moving one would help."""
-    return frozenset(c for c, load in _shared(rates, owner).items() if load > limit * (1 + _ROUNDING))
+def overloaded(
+    rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], limit: float, gauge: Gauge = _NO_GAUGE
+) -> frozenset[int]:
+    """Return the consumers above a limit that more than one partition with traffic put there: moving one would help.
+
+    Of those that are slower than the group's, moving the only one helps too.
+    """
+    return frozenset(c for c, load in _helped(rates, owner, gauge).items() if load > limit * (1 + _ROUNDING))
 
 
-def peak_of_shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int]) -> float:
-    """Return the highest load of a consumer with more than one partition with traffic; 0 if there is none."""
-    return max(_shared(rates, owner).values(), default=0.0)
+def peak_of_shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], gauge: Gauge = _NO_GAUGE) -> float:
+    """Return the highest load of a consumer that moving a partition would help; 0 if there is none."""
+    return max(_helped(rates, owner, gauge).values(), default=0.0)
 
 
-def _shared(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int]) -> dict[int, float]:
-    """Return the loads of the consumers with more than one partition with traffic."""
-    busy: dict[int, list[float]] = {}
+def _helped(rates: Mapping[TopicPartition, float], owner: Mapping[TopicPartition, int], gauge: Gauge) -> dict[int, float]:
+    """Return the loads of the consumers with more than one partition with traffic, or with one and slower than others."""
+    busy: dict[int, list[TopicPartition]] = {}
     for p, c in owner.items():
         if rates.get(p, 0.0) > 0:
-            busy.setdefault(c, []).append(rates[p])
-    return {c: math.fsum(values) for c, values in busy.items() if len(values) > 1}
+            busy.setdefault(c, []).append(p)
+    helped = {p: c for c, held in busy.items() for p in held if len(held) > 1 or gauge.speed(c) < 1.0}
+    return gauge.levels(rates, helped)
 
 
 def imbalance(loads: Mapping[int, float]) -> float | None:

@@ -10,6 +10,7 @@ from autoscaler.core.objections import Change
 from autoscaler.core.orders import Steps
 from autoscaler.core.present import pad
 from autoscaler.core.size import relabel
+from autoscaler.core.uneven import carries, in_all, one_of_the_group
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted, drain, r_score
 
@@ -47,15 +48,15 @@ def _relieved(cycle: Cycle) -> Step | None:
 
 
 def _overload_text(cycle: Cycle, fitted: Fitted, limit: Bound) -> str:
-    size, usable = cycle.size, cycle.policy.usable_bytes_per_s
+    size, usable, limit_of_one = cycle.size, cycle.policy.usable_bytes_per_s, cycle.policy.overload_bytes_per_s
     first = size.overloaded[0]
     others = f" and {len(size.overloaded) - 1} more are" if len(size.overloaded) > 1 else " is"
     bounded = fitted.wanted > limit.count
     bound = f" ({fitted.wanted} without {limit.guard.name})" if bounded else ""
     why = f": {limit.said}" if bounded and limit.said else ""
     return (
-        f"consumer {first} with {rate_text(size.loads[first])}{others} above {rate_text(cycle.policy.overload_bytes_per_s)}; "
-        f"{rate_text(cycle.load.total_bytes_per_s)} in all take {fitted.plan.consumers}{bound} of {rate_text(usable)}{why}"
+        f"consumer {first} with {carries(cycle, first, size.loads[first])}{others} above {carries(cycle, first, limit_of_one)}; "
+        f"{in_all(cycle, first)} in all take {fitted.plan.consumers}{bound} of {one_of_the_group(cycle, first, usable)}{why}"
     )
 
 
@@ -153,6 +154,8 @@ def _shrink_to(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
 def _fewest_moved(cycle: Cycle, there: frozenset[int], count: int) -> dict[TopicPartition, int]:
     present, policy, rates = cycle.present, cycle.policy, cycle.load.rates
     calm = policy.calm_bytes_per_s
+    if cycle.planner.gauge:
+        return dict(cycle.planner.fewer(rates, calm, present.owner, there, count).plan.owner)
     emptied = drain(rates, calm, present.owner, there, count)
     fitted = cycle.planner.reducing(rates, calm, present.owner, keep=count)
     anew = relabel(fitted.plan.owner, present.holders, sorted(there))

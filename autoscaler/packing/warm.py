@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from autoscaler.model import TopicPartition
 from autoscaler.packing.algorithms import assign_arrays
 from autoscaler.packing.decomposition import improve_parts
 from autoscaler.packing.exact import plan_exactly
 from autoscaler.packing.fixed_point import demand_of
+from autoscaler.packing.gauge import Gauge
 from autoscaler.packing.plan import Prices
 from autoscaler.packing.task import Task
+from autoscaler.packing.uneven import Uneven
 from autoscaler.packing.whole_units import whole_costs, whole_sizes
 
 
@@ -29,8 +32,17 @@ def warm(*, exact: bool = False) -> None:
         assign_arrays(rates, 100.0, previous, "MWF")  # all twelve published ones are the same functions
     demand = demand_of(np.minimum(rates / 100.0, 1.0), rates / 100.0, crowded)
     improve_parts(demand.share, demand.cost, demand.home, Prices(0.7, 0.0, 1.0, 0.05))
+    for count in (9, 2001):  # above two thousand partitions it is another kernel
+        _warm_uneven(count)
     if exact:
         _warm_exact()
+
+
+def _warm_uneven(count: int) -> None:
+    """Pack what is unequal anew, and bring it home."""
+    loads = {TopicPartition(topic="", partition=n): 10.0 + 7 * (n % 9) for n in range(count)}
+    gauge = Gauge(speeds={0: 0.5}, counts={p: 70.0 - rate for p, rate in loads.items()})
+    Uneven(rates=loads, gauge=gauge, previous=dict.fromkeys(loads, 0), consumers=(0, 1)).packed(100.0)
 
 
 def _warm_exact() -> None:

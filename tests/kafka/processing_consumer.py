@@ -1,7 +1,8 @@
 """A consumer by ``process`` that does what its records say: ``fail`` on it, ``flaky``: fail once, ``hold`` it, or take RECORD_S.
 
-Environment: THREADS, ON_ERROR (fail, skip, or a dead-letter topic), MAX_BATCH_S, RECORD_S. Each record that was processed leaves
-a line in CONSUMER_LOG_DIR like those of the example; a batch leaves its report in reports.log.
+Environment: THREADS, ON_ERROR (fail, skip, or a dead-letter topic), MAX_BATCH_S, RECORD_S, SLOW_SLOT (whose worker takes twice as
+long). Each record that was processed leaves a line in CONSUMER_LOG_DIR like those of the example; a batch leaves its report in
+reports.log.
 """
 
 import logging
@@ -15,7 +16,8 @@ from confluent_kafka import Message
 from autoscaler.worker import Batch, BatchReport, DeadLetter, Fail, ManagedConsumer, OnError, Skip, process
 
 FOLDER = Path(os.environ["CONSUMER_LOG_DIR"])
-RECORD_S = float(os.environ.get("RECORD_S", "0.002"))
+SLOW = os.environ.get("AUTOSCALER_WORKER_NAME", "").endswith(f"-{os.environ.get('SLOW_SLOT', 'none')}")
+RECORD_S = float(os.environ.get("RECORD_S", "0.002")) * (2 if SLOW else 1)
 failed: set[tuple[int | None, int | None]] = set()
 lock = threading.Lock()
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,15 +34,15 @@ PRIOR = 1e6  # ten times too high
 
 
 @contextmanager
-def traffic(broker: Broker, topic: str) -> Iterator[None]:
+def traffic(broker: Broker, topic: str, *, per_s: int = PER_S, partitions: int = PARTITIONS) -> Iterator[None]:
     """Produce in the background."""
     producer, stop = Producer({**broker.connection(), "linger.ms": 5, "log_level": 0}), threading.Event()
 
     def run() -> None:
         began, sent = time.monotonic(), 0
         while not stop.wait(0.02):
-            while sent < (time.monotonic() - began) * PER_S:
-                producer.produce(topic, bytes(sent % 251 for _ in range(SIZE)), partition=sent % PARTITIONS)
+            while sent < (time.monotonic() - began) * per_s:
+                producer.produce(topic, bytes(sent % 251 for _ in range(SIZE)), partition=sent % partitions)
                 sent += 1
             producer.poll(0)
 
@@ -57,19 +57,21 @@ def traffic(broker: Broker, topic: str) -> Iterator[None]:
 
 
 @contextmanager
-def controlled(broker: Broker, topic: str, group: str, place: Path) -> Iterator[GroupController]:
-    """Run a group whose capacity nobody has configured."""
+def controlled(
+    broker: Broker, topic: str, group: str, place: Path, *, environment: Mapping[str, str] | None = None
+) -> Iterator[GroupController]:
+    """Run a group whose capacity nobody has configured, its workers with an environment of their own."""
     clock, lease_s = SystemClock(), 10.0
     place.mkdir(exist_ok=True)
     settings = ProcessWorkers(
         command=("{python}", str(ROOT / "tests" / "kafka" / "processing_consumer.py")),
-        environment={"CONSUMER_LOG_DIR": str(place), "RECORD_S": str(RECORD_S), "THREADS": "1"},
+        environment={"CONSUMER_LOG_DIR": str(place), "RECORD_S": str(RECORD_S), "THREADS": "1", **(environment or {})},
     )
-    environment = {
+    connecting = {
         "AUTOSCALER_BOOTSTRAP": broker.bootstrap, "AUTOSCALER_GROUP": group, "AUTOSCALER_TOPICS": topic,
         "AUTOSCALER_LEASE_S": str(lease_s), "PYTHONPATH": str(ROOT),
     }  # fmt: skip
-    pool = ProcessPool(group=group, settings=settings, directory=place / "workers", environment=environment, clock=clock)
+    pool = ProcessPool(group=group, settings=settings, directory=place / "workers", environment=connecting, clock=clock)
     control = KafkaControl(
         connection=broker.connection(), group=group, topics=(topic,), reset_policy="earliest", lease_s=lease_s,
         replication_factor=None, slot_of=pool.slot_of, clock=clock,
@@ -95,7 +97,7 @@ def row(controller: GroupController) -> dict[str, object]:
     """Return the latest row of the audit's table of decisions."""
     assert isinstance(controller.audit, FakeAudit)
     entry = controller.audit.entries[-1]
-    cycle = rows.Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner={})
+    cycle = rows.Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner=entry.decision.target)
     found: dict[str, object] = rows.decisions([cycle]).to_pylist()[0]
     return found
 
@@ -125,3 +127,36 @@ def test_what_workers_report_is_what_they_can_do(
         assert said["capacity_bytes_per_s"] == decisions[-1].capacity_bytes_per_s
         assert replace(decisions[-1]) == restore(summarise(decisions[-1]))
         print(f"measured {decisions[-1].capacity_bytes_per_s:.0f}, true {true:.0f} bytes/s")
+
+
+def test_a_worker_twice_as_slow_as_its_peers_ends_with_about_half_of_what_they_have(
+    broker: Broker, make_topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
+    partitions, slow = 24, 0  # five records a second each: an even share, six, is more than the slow one's 25 a second
+    topic = make_topic(partitions=partitions)
+    rules = GroupRules(group=group, topics=(topic,))
+    decisions: list[Decision] = []
+
+    def held() -> dict[int, int]:
+        return {c: list(decisions[-1].target.values()).count(c) for c in range(WORKERS)}
+
+    with (
+        traffic(broker, topic, per_s=5 * partitions, partitions=partitions),
+        Measured(broker.connection(), (rules,), window_s=10.0) as measured,
+        controlled(broker, topic, group, tmp_path / "first", environment={"SLOW_SLOT": str(slow)}) as controller,
+    ):
+        limit = time.monotonic() + PATIENCE_S + 60
+        while not decisions or not decisions[-1].own_bytes_per_s or held()[slow] > partitions // 5:
+            decisions.append(controller.cycle(len(decisions), measured.one(), {}))
+            assert time.monotonic() < limit, (held(), decisions[-1])
+            time.sleep(0.5)
+        last, before = decisions[-1], next(d for d in reversed(decisions) if not d.own_bytes_per_s)
+        assert list(last.own_bytes_per_s) == [slow]
+        assert last.own_bytes_per_s[slow] == pytest.approx(last.capacity_bytes_per_s / 2, rel=0.2)
+        assert f"consumer {slow} does" in last.detail
+        assert sum(held().values()) == partitions
+        assert min(count for c, count in held().items() if c != slow) >= 6, held()
+        assert list(before.target.values()).count(slow) == 6
+        members = {m["member"]: m for m in row(controller)["members"]}  # type: ignore[attr-defined]
+        assert members[str(slow)]["capacity_bytes_per_s"] == last.own_bytes_per_s[slow]
+        print(f"held {held()}, {last.detail}")

@@ -11,6 +11,7 @@ from autoscaler.core.decide import History, decide, hold
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
 from autoscaler.policy import PRICED, Policy
 from tests.builders import T0, policy, tp
+from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import World, moves, scalings
 from tests.strategies import histories, observations, policies, rate_values, selectable
 
@@ -116,6 +117,28 @@ def test_constant_load_comes_to_rest(values: list[float], algorithm: str, least:
     late = world.run(40)
     assert [d.actions for d in late if d.actions] == []
     assert set(late[-1].target) == set(rates)
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(st.floats(1, 60), min_size=4, max_size=16),
+    st.lists(st.sampled_from([40.0, 60.0, 100.0, 100.0, 100.0, 160.0]), min_size=8, max_size=8),
+    st.sampled_from([None, 12.0]),
+    st.lists(st.sampled_from([5.0, 10.0, 20.0]), min_size=16, max_size=16),
+)
+def test_unequal_workers_come_to_rest(values: list[float], able: list[float], records: float | None, each: list[float]) -> None:
+    rates = {tp(i): v for i, v in enumerate(values)}
+    rules = quick.model_copy(
+        update={"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": 100.0, "capacity_records_per_s": records}
+    )
+    world = UnequalWorld(
+        policy=rules,
+        traffic=lambda _: rates,
+        able=lambda _, slot: able[slot % len(able)],
+        record_bytes=lambda p: each[p.partition],
+    )
+    world.run(900)
+    assert [(d.reason, d.detail) for d in world.run(200) if d.actions] == []
 
 
 @settings(max_examples=6, phases=(Phase.explicit, Phase.generate))

@@ -76,6 +76,8 @@ decisions = st.builds(
     capacity_source=st.sampled_from(CapacitySource),
     capacity_samples=slots,
     capacity_age_s=st.none() | numbers,
+    capacity_records_per_s=st.none() | numbers,
+    own_bytes_per_s=st.dictionaries(slots, numbers, max_size=5),
 )
 
 
@@ -150,7 +152,12 @@ def test_a_decisions_row_names_members_and_both_assignments() -> None:
     row = rows.decisions([cycle]).to_pylist()[0]
     assert row["acted"]
     assert not row["recovered"]
-    assert row["members"] == [{"member": "0", "partitions": ["orders-0", "orders-1", "orders-2"], "bytes_per_s": 135.0}]
+    held = {"member": "0", "partitions": ["orders-0", "orders-1", "orders-2"], "bytes_per_s": 135.0}
+    assert row["members"] == [held | {"capacity_bytes_per_s": 100.0}]
+    cycle = replace(cycle, decision=replace(decision, own_bytes_per_s={0: 41.0}, capacity_records_per_s=7.0))
+    row = rows.decisions([cycle]).to_pylist()[0]
+    assert row["members"] == [held | {"capacity_bytes_per_s": 41.0}]
+    assert row["capacity_records_per_s"] == 7
     assert {x["owner"] for x in row["assignment_before"]} == {"0"}
     assert {(x["topic"], x["partition"]): int(x["owner"]) for x in row["assignment_after"]} == {
         (p.topic, p.partition): s for p, s in decision.target.items()

@@ -213,6 +213,7 @@ def _decision(cycle: Cycle) -> Row:
         "capacity_source": d.capacity_source.value,
         "capacity_samples": d.capacity_samples,
         "capacity_age_s": d.capacity_age_s,
+        "capacity_records_per_s": d.capacity_records_per_s,
         "hot": [str(p) for p in d.hot],
         "oversized": [str(p) for p in d.oversized],
         "requested": sorted(d.requested),
@@ -226,6 +227,7 @@ def _decision(cycle: Cycle) -> Row:
 
 def _members(cycle: Cycle) -> list[Row]:
     rates = {x.partition: x.bytes_per_s for x in _of(cycle)}
+    own = {str(slot): rate for slot, rate in cycle.decision.own_bytes_per_s.items()}
     held: dict[str, list[TopicPartition]] = {}
     for partition, owner in sorted(cycle.owner.items()):
         held.setdefault(str(owner), []).append(partition)
@@ -234,6 +236,7 @@ def _members(cycle: Cycle) -> list[Row]:
             "member": member,
             "partitions": [str(p) for p in partitions],
             "bytes_per_s": sum(known) if (known := [r for p in partitions if (r := rates.get(p)) is not None]) else None,
+            "capacity_bytes_per_s": own.get(member, cycle.decision.capacity_bytes_per_s),
         }
         for member, partitions in sorted(held.items(), key=lambda kv: (len(kv[0]), kv[0]))
     ]

@@ -52,7 +52,9 @@ MEASURED = pa.struct(
         pa.field("owner", pa.string()),
     ]
 )
-MEMBER = _struct(member=pa.string(), partitions=pa.list_(pa.string()), bytes_per_s=pa.float64())
+MEMBER = _struct(
+    member=pa.string(), partitions=pa.list_(pa.string()), bytes_per_s=pa.float64(), capacity_bytes_per_s=pa.float64()
+)  # fmt: skip
 STEP = _struct(kind=pa.string(), topic=pa.string(), partition=pa.int32(), source=pa.int32(), target=pa.int32(), what=pa.string())
 
 DECISIONS = Table(
@@ -66,6 +68,7 @@ DECISIONS = Table(
         consumers=pa.int32(), recommended=pa.int32(), lower_bound=pa.int32(), r_score=pa.float64(), imbalance=pa.float64(),
         total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(), usable_bytes_per_s=pa.float64(),
         capacity_bytes_per_s=pa.float64(), capacity_source=pa.string(), capacity_samples=pa.int32(), capacity_age_s=pa.float64(),
+        capacity_records_per_s=pa.float64(),
         hot=pa.list_(pa.string()), oversized=pa.list_(pa.string()),
         requested=pa.list_(pa.int32()), steps=pa.list_(STEP), algorithm=pa.string(), policy_fingerprint=pa.string(),
         sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(), members=pa.list_(MEMBER),
