@@ -14,12 +14,13 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaConsumer
+from kafka.errors import KafkaConnectionError
 
 from autoscaler.adapters.kafka_placement import KafkaPlacements
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
-from autoscaler.native import Placements, PlanAssignor
+from autoscaler.native import Placements, PlanAssignor, placements
 
 PARTITIONS, PATIENCE_S = 6, 150.0
 MEMBER = Path(__file__).with_name("plan_member.py")
@@ -166,6 +167,50 @@ def test_a_placement_that_nobody_renews_lapses(broker: Broker, group: str) -> No
             assert time.monotonic() - began < PATIENCE_S
             time.sleep(0.1)
         assert reader.latest() == told[0] == told[1]
+    finally:
+        writer.close()
+        reader.close()
+
+
+def test_a_log_is_read_on_where_reading_ended(broker: Broker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[KafkaConsumer] = []
+
+    class Fails(KafkaConsumer):  # type: ignore[misc]  # the library has no types
+        failing = False
+
+        def __init__(self, **settings: object) -> None:
+            super().__init__(**settings)
+            opened.append(self)
+
+        def poll(self, *args: object) -> object:
+            if Fails.failing:
+                Fails.failing = False
+                raise KafkaConnectionError
+            return super().poll(*args)
+
+    monkeypatch.setattr(placements, "KafkaConsumer", Fails)
+    writer = KafkaPlacements(broker.connection(), group, valid_s=2.0)
+    reader = Placements(group, bootstrap_servers=broker.bootstrap)
+    limit = time.monotonic() + PATIENCE_S
+
+    def wait(true: Callable[[], bool]) -> None:
+        while not true():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+
+    try:
+        writer.publish(owners("any", "x", "y"))
+        wait(lambda: reader.latest() is not None)
+        wait(lambda: reader.latest() is None)
+        before = len(opened)
+        Fails.failing = True
+        wait(lambda: len(opened) > before)
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            assert reader.latest() is None, "nobody has written it again"
+            time.sleep(0.01)
+        writer.publish(owners("any", "y", "y"))
+        wait(lambda: reader.latest() is not None)
     finally:
         writer.close()
         reader.close()
