@@ -21,6 +21,10 @@ class TransientError(AutoscalerError):
         self.retry_after_s = retry_after_s
 
 
+class UnreachableError(TransientError):
+    """Nobody answers at all: what is to be asked for others there waits for nothing either."""
+
+
 class PermanentError(AutoscalerError):
     """A call will keep failing until somebody changes something; the message says what."""
 

@@ -26,6 +26,7 @@ from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_placement import KafkaPlacements
 from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka_reach import Reach
 from autoscaler.adapters.kafka_retention import KafkaRetention
 from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe
@@ -68,7 +69,7 @@ class Site:
             self.reader = KafkaGroupReader(connection=self.connection, groups=[g.group for g in groups], clock=clock)
             self.retention = KafkaRetention(self.connection, [g.topics for g in groups])
         self.tails = {x: KafkaTails(self.connection, read_committed=x) for x in (False, True)}
-        self.control_logs = ControlLogs(self.connection)
+        self.control_logs, self.reach = ControlLogs(self.connection), Reach()
 
     def close(self) -> None:
         """Read no more."""
@@ -104,7 +105,7 @@ class Job:
         acts, managed = group.mode == "act", group.assignment == "managed"
         return GroupController(
             policy=group,
-            connect=(lambda: self._connect(group, site)) if acts and managed else None,
+            connect=(lambda: site.reach.connect(partial(self._connect, group, site))) if acts and managed else None,
             reader=site.reader,
             audit=self.audit,
             clock=self.clock,

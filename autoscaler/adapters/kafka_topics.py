@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
-from autoscaler.errors import AutoscalerError, SettingsError, TransientError
+from autoscaler.errors import AutoscalerError, SettingsError, TransientError, UnreachableError
 from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, RECOMMIT_S, kafka_id
@@ -160,11 +160,16 @@ def answering(admin: AdminClient, connection: Connection, *, timeout_s: float) -
 
     Raises:
         SettingsError: Wrong credentials.
-        TransientError: None answers; the message names the address.
+        UnreachableError: None answers; the message names the address.
     """
     where = connection.get("bootstrap.servers")
-    with translated(f"no broker answers at {where}: check clusters.*.connection.bootstrap.servers, and that the cluster runs"):
-        admin.list_topics(timeout=timeout_s)
+    try:
+        with translated(
+            f"no broker answers at {where}: check clusters.*.connection.bootstrap.servers, and that the cluster runs"
+        ):
+            admin.list_topics(timeout=timeout_s)
+    except TransientError as e:
+        raise UnreachableError(str(e)) from e
 
 
 def chosen(admin: AdminClient, topics: tuple[str, ...], *, timeout_s: float = 5.0) -> frozenset[str]:

@@ -1,0 +1,45 @@
+"""A cluster that does not answer is asked once for all of its groups."""
+
+import pytest
+
+from autoscaler.adapters import kafka_reach
+from autoscaler.adapters.kafka_reach import Reach
+from autoscaler.adapters.kafka_topics import admin_client, answering
+from autoscaler.errors import TransientError, UnreachableError
+
+
+class Made:
+    """Counts how often it is made."""
+
+    def __init__(self, *answers: Exception | str) -> None:
+        self.answers, self.calls = list(answers), 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_the_others_do_not_wait_for_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    reach, first, second = Reach(), Made(UnreachableError("nobody answers at b:1"), "connected"), Made("connected")
+    for make in (first, second, second, first):
+        with pytest.raises(UnreachableError, match="nobody answers at b:1"):
+            reach.connect(make)
+    assert (first.calls, second.calls) == (1, 0)
+    monkeypatch.setattr(kafka_reach.time, "monotonic", lambda now=kafka_reach.time.monotonic(): now + 60)
+    assert [reach.connect(second), reach.connect(first)] == ["connected", "connected"]
+
+
+def test_what_goes_wrong_with_one_group_is_its_own_business() -> None:
+    reach, one, other = Reach(), Made(TransientError("its log is being taken over"), "connected"), Made("connected")
+    with pytest.raises(TransientError, match="taken over"):
+        reach.connect(one)
+    assert [reach.connect(other), reach.connect(one)] == ["connected", "connected"]
+
+
+def test_a_cluster_without_brokers_is_unreachable() -> None:
+    connection = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+    with pytest.raises(UnreachableError, match="no broker answers at 127.0.0.1:1"):
+        answering(admin_client(connection), connection, timeout_s=0.2)
