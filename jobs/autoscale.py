@@ -25,8 +25,8 @@ from autoscaler.adapters.decision_summary import restore, summarise
 from autoscaler.adapters.delta_audit import DeltaAudit
 from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_placement import KafkaPlacements
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.kafka_reach import Reach
+from autoscaler.adapters.kafka_reader import KafkaGroupReader
 from autoscaler.adapters.kafka_retention import KafkaRetention
 from autoscaler.adapters.kafka_tail import KafkaTails
 from autoscaler.adapters.kafka_topics import probe

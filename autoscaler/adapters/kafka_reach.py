@@ -1,7 +1,7 @@
 """Whether a cluster answers, found out once for all of its groups that are to be connected.
 
-A group that acts waits for seconds when no broker answers. Hundreds of them would do so one after the other, in every cycle, until
-the watchdog takes the job for dead.
+A group that acts waits for seconds when no broker answers. Hundreds of them would do so one after the other, in every cycle,
+until the watchdog takes the job for dead.
 """
 
 import time
