@@ -59,7 +59,7 @@ def _connection_problems(connection: Mapping[str, object]) -> list[str]:
         found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
     elif not servers.startswith(("env:", "file:")):
         wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
-        found += [f"bootstrap.servers: {s.strip()!r} is not host:port" for s in wrong]
+        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # nobody who logs in
     for key in sorted(map(str, connection)):
         value = str(connection[key])
         if is_secret(key) and not value.startswith(("env:", "file:")):
@@ -74,7 +74,7 @@ def _connection_problems(connection: Mapping[str, object]) -> list[str]:
 
 def is_secret(key: str) -> bool:
     """Say whether a setting is one that must not be written down or repeated."""
-    return any(word in key for word in ("password", "secret", ".pem"))
+    return any(word in key.lower() for word in ("password", "secret", ".pem"))
 
 
 def misplaced(data: Mapping[str, object]) -> list[str]:

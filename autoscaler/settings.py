@@ -20,6 +20,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
 
+_PRIVATE = frozenset({"connection", "environment"})  # what stands below may be a secret, whatever it is called
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -216,12 +217,21 @@ def read(path: str | Path) -> dict[str, object]:
     try:
         data = yaml.load(text, _OnceLoader)  # noqa: S506  a safe loader
     except yaml.YAMLError as e:
-        said = " ".join(str(e).replace('in "<unicode string>", ', "").split())
+        said = _said(e)
         hint = "; what begins with ! stands in quotes" if " tag " in said else ""
         raise SettingsError((f"is not YAML: {said}{hint}",)) from e
     if not isinstance(data, dict):
         raise SettingsError(("holds no settings; conf/autoscaler.yaml lists all of them",))
     return data
+
+
+def _said(error: yaml.YAMLError) -> str:
+    """Return what is wrong and where, without the line itself: it may hold a secret that stands where none should."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    told = ((error.context, error.context_mark), (error.problem, error.problem_mark))
+    parts = [f"{what} line {mark.line + 1}, column {mark.column + 1}" if mark else what for what, mark in told if what]
+    return " ".join(" ".join(parts).split())
 
 
 class _OnceLoader(yaml.SafeLoader):
@@ -257,7 +267,8 @@ def _problem(found: ErrorDetails) -> list[str]:
     if kind == "value_error":  # one of ours
         error = found.get("ctx", {}).get("error")
         return [before + said for said in (error.problems if isinstance(error, ContradictionsError) else (str(error),))]
-    shown = "" if isinstance(given, dict) or is_secret(path) else f", not {given!r}"
+    private = is_secret(path) or not _PRIVATE.isdisjoint(map(str, loc))
+    shown = "" if isinstance(given, dict) or private else f", not {given!r}"
     if kind == "tuple_type":
         msg = "Input should be a list, such as [a, b]"
     return [f"{before}{msg}{shown}"]

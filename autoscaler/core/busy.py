@@ -11,7 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 from autoscaler.core.capacity import ENOUGH, Shown
-from autoscaler.core.committed import Work, committed_since
+from autoscaler.core.committed import Work, committed_since, followed_from_now
 from autoscaler.core.progress import Track
 from autoscaler.core.speeds import believed, ratio, with_less
 from autoscaler.model import LoadSnapshot, TopicPartition, WorkerPhase, WorkerView
@@ -86,7 +86,7 @@ class Busy:
         workers = tuple(workers)
         active = [w for w in workers if w.phase is WorkerPhase.ACTIVE and w.owned]
         work = committed_since(snapshot, before, {p: w.uuid for w in active for p in w.owned})
-        windows: dict[str, Window] = {}
+        measured, windows = followed_from_now(snapshot), dict[str, Window]()
         ended: dict[str, float] = {}
         for worker in active:
             window = _followed(self.windows.get(worker.uuid), worker, work.get(worker.uuid))
@@ -94,6 +94,8 @@ class Busy:
                 if (rate := _rate(window, worker, at)) is not None:
                     ended[worker.uuid] = rate
                 window = None
+            if window is None and not worker.owned <= measured:
+                continue  # what was committed since the last measurement would all count for a window that begins now
             windows[worker.uuid] = window or Window(at, worker.owned, worker.records, worker.busy_s)
         samples = (*self.samples, *self._compared(at, ended, with_less(snapshot, active) if ended else frozenset()))
         newest = samples[-1].at if samples else at

@@ -46,6 +46,11 @@ def committed_since(
     return done
 
 
+def followed_from_now(snapshot: LoadSnapshot) -> frozenset[TopicPartition]:
+    """Return the partitions whose next commits are told from what this measurement found, and not from an older one."""
+    return frozenset(x.partition for x in snapshot.loads if x.known and x.committed is not None and x.lag_records is not None)
+
+
 def _committed(load: PartitionLoad, track: Track | None) -> Work | None:
     if track is None or not load.known or load.committed is None or load.lag_records is None or load.committed < track.committed:
         return None  # where the lag is not known the track stays as it was, and would be counted from twice

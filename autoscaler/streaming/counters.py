@@ -13,6 +13,9 @@ from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, fi
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
 _NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
+_REMEMBERED_S = (
+    86_400.0  # that ends are remembered: thirty marks, and a lag in seconds is that of the backlog, not of the rate now
+)
 _SET_BACK_S = 1.0  # a clock that goes back further than this was set, and no span across that is true
 
 
@@ -108,10 +111,21 @@ def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Ste
     good = ~facts.failed
     _count(rows, ends, at[good], _picked(facts, good), renewed[good], rules=rules)
     _rate(rows, at[good], base, rules)
+    ends[:, _made_anew(rows, at, renewed, good)] = -1
     now = float(facts.ts.max()) if len(facts.ts) else 0.0
     keep = rows["seen"] >= now - rules.forget_s
     rows, ends = rows[keep], ends[:, keep]
     return _kept(replace(state, rows=rows, ends=ends), bool(good.any()), base_slot(state, facts, rules), rules)
+
+
+def _made_anew(rows: Array, at: Array, renewed: Array, good: Array) -> Array:
+    """Forget what was known of partitions that could not be read just when their topic was seen to be another; returns which."""
+    anew = np.flatnonzero(np.isin(rows["topic"], np.unique(rows["topic"][at[good & renewed]])))
+    anew = np.setdiff1d(anew, at[good])
+    for name in ("ts", "mean", "since", "bytes_per_s", "records_per_s"):
+        rows[name][anew] = np.nan
+    rows["size"][anew], rows["end"][anew], rows["source"][anew], rows["span"][anew] = -1, -1, _NONE, 0.0
+    return anew
 
 
 def _with_topics(state: State, facts: Facts) -> State:
@@ -160,6 +174,7 @@ def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *,
     growth = (facts.size - was["size"]).astype(float)
     untouched = (facts.start == was["start"]) & (facts.leader == was["leader"]) & (facts.epoch == was["epoch"])
     clean = counted & ~was["error"] & untouched & (facts.size >= 0) & (was["size"] >= 0) & (growth >= 0)
+    clean &= (arrived == 0) | (growth > 0)  # records that take no room: the size says nothing (any more), and never "no load"
     mean = np.where(np.isnan(was["mean"]), rules.default_record_bytes, was["mean"])
     expected = arrived * mean
     odd = (growth * rules.plausible < expected) | (growth > expected * rules.plausible)
@@ -239,7 +254,7 @@ def _kept(state: State, sampled: bool, used: int | None, rules: Rules) -> Step: 
     marks, ends = _thinned(
         np.concatenate([[newest], state.marks[past]]),
         np.concatenate([np.where(np.isnan(rows["ts"]), -1, rows["end"])[None, :], state.ends[past]]),
-        4 * rules.window_s,
+        max(4 * rules.window_s, _REMEMBERED_S),
     )
     kept = (state.slots["ts"] <= newest) & (state.slots["id"] >= (0 if used is None else used))
     slots, drop = state.slots[kept], tuple(int(i) for i in state.slots["id"][~kept])

@@ -145,7 +145,10 @@ def _meant(topics: tuple[str, ...], number: Mapping[str, int]) -> list[int]:
 
 
 def _seconds(state: State, at: Array, rows: Array, position: Array, records: Array) -> Array:
-    """Return how long ago the record at ``position`` arrived: between two marks, else lag over rate, else unknown."""
+    """Return how long ago the record at ``position`` arrived: between two marks, or by the mean rate since the oldest.
+
+    The rate of the present window says nothing of a backlog that is older than that: unknown where nothing has arrived since.
+    """
     out = np.full(len(rows), np.nan)
     newer_ts, newer_end = rows["ts"], rows["end"]
     for k in range(len(state.marks)):
@@ -154,7 +157,8 @@ def _seconds(state: State, at: Array, rows: Array, position: Array, records: Arr
         part = (newer_end - position) / np.maximum(newer_end - end, 1)
         out = np.where(hit, rows["ts"] - newer_ts + part * (newer_ts - ts), out)
         newer_ts, newer_end = np.where(end >= 0, ts, newer_ts), np.where(end >= 0, end, newer_end)
-    rate = rows["records_per_s"]
+    older = rows["ts"] - newer_ts
     with np.errstate(invalid="ignore", divide="ignore"):
-        out = np.where(np.isnan(out) & (rate > 0), records / rate, out)
+        rate = np.where(older > 0, (rows["end"] - newer_end) / older, rows["records_per_s"])
+        out = np.where(np.isnan(out) & (rate > 0), older + (newer_end - position) / rate, out)
     return np.where(records == 0, 0.0, np.maximum(out, 0.0))

@@ -22,7 +22,14 @@ from autoscaler.topics import means
 
 
 def step(
-    state: State, facts: pa.Table, commits: pa.Table, groups: Sequence[GroupRules], rules: Rules, *, slot: Callable[[int], bytes]
+    state: State,
+    facts: pa.Table,
+    commits: pa.Table,
+    groups: Sequence[GroupRules],
+    rules: Rules,
+    *,
+    slot: Callable[[int], bytes],
+    now: float,
 ) -> tuple[Step, pa.Table]:
     """Advance a bucket by one batch and return what to keep, and the ``LOADS`` of every group.
 
@@ -33,8 +40,9 @@ def step(
         groups: What is known of the groups from the settings.
         rules: How to count.
         slot: Reads a slot of the window.
+        now: Seconds since the epoch, for a batch that has no sample: what is known grows old in it all the same.
     """
-    read_ts = float(pc.max(facts["sample_ts"]).as_py() or 0.0)
+    read_ts = float(pc.max(facts["sample_ts"]).as_py() or now)
     whole = pc.less(facts["partition"], 0)
     lost, facts = facts.filter(whole), facts.filter(pc.invert(whole)) if pc.any(whole).as_py() else facts
     read = _facts(facts)
@@ -50,11 +58,12 @@ def step(
 
 def _facts(table: pa.Table) -> Facts:
     topic, ids = schema.names(table, "topic"), schema.names(table, "topic_id")
-    id_of = ["" for _ in topic.names]
-    for t, i in np.unique(np.stack([topic.index, ids.index]), axis=1).T.tolist() if table.num_rows else ():
-        id_of[t] = ids.names[i] or id_of[t]
     number = {c: schema.numbers(table, c) for c in _NUMBERS}
     failed = (schema.names(table, "error").index >= 0) | (number["log_end"] < 0) | (number["log_start"] < 0)
+    id_of = ["" for _ in topic.names]
+    read = np.stack([topic.index, ids.index])[:, ~failed]  # an id counts once something of that topic could be read
+    for t, i in np.unique(read, axis=1).T.tolist() if read.size else ():
+        id_of[t] = ids.names[i] or id_of[t]
     return Facts(
         topics=topic.names, topic_ids=tuple(id_of), topic=topic.index, partition=number["partition"], ts=number["sample_ts"],
         leader=number["leader"], epoch=number["leader_epoch"], start=number["log_start"], end=number["log_end"],
@@ -187,7 +196,7 @@ class Window(StatefulProcessor):
         commits = schema.unpack(read["commits"], schema.COMMITS)
         kept = self._state.get()
         state = load(bytes(kept[0])) if kept is not None else State()
-        done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot)
+        done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot, now=time.time())
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
         for slot in done.drop:

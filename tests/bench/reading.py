@@ -216,7 +216,7 @@ def step(read: Ours, bench: Bench) -> float:
     state, slots, spent = State(), dict[int, bytes](), list[float]()
     for _ in range(5):
         began = time.process_time()
-        stepped, _loads = windows.step(state, facts, commits, groups, Rules(), slot=slots.__getitem__)
+        stepped, _loads = windows.step(state, facts, commits, groups, Rules(), slot=slots.__getitem__, now=time.time())
         spent.append(time.process_time() - began)
         state = stepped.state
         if stepped.write is not None:

@@ -209,7 +209,7 @@ def test_what_cannot_be_followed_gives_up_the_window_of_that_worker_only(disturb
     known(fleet)
     fleet.run(10)
     assert [s.bytes_per_s for s in fleet.busy.samples] == pytest.approx([500], rel=0.03)
-    fleet.run(20)
+    fleet.run(21)  # what was not measured is in no window: it begins a second later
     assert [s.bytes_per_s for s in fleet.busy.samples] == pytest.approx([500, 400], rel=0.03)
 
 

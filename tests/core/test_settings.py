@@ -463,3 +463,28 @@ def test_a_policy_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         policy().max_consumers = 3  # type: ignore[misc]
     assert isinstance(policy(), Policy)
+
+
+BEGINNING = "state_dir: /tmp/x\nclusters:\n- name: kafka\n  connection:\n    bootstrap.servers: broker:9092\n"
+WORKERS = "groups:\n- group: g\n  topics: [t]\n  workers:\n    command: [run]\n    environment"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGINNING + WORKERS + ": {DB_PASSWORD: 13371337}\n",
+        BEGINNING + WORKERS + ": {API_TOKEN: 13371337}\n",
+        BEGINNING + WORKERS + ": [DB_PASSWORD=13371337]\n",
+        BEGINNING + WORKERS + ":\n      DB_PASSWORD: @13371337\n",
+        BEGINNING + "    sasl.password: @13371337\n",
+        BEGINNING.replace("\n    bootstrap.servers: broker:9092", " bootstrap.servers=h:1,sasl.password=13371337"),
+        BEGINNING.replace("broker:9092", "me:13371337@broker"),
+    ],
+)
+def test_a_faulty_file_is_complained_of_without_its_secrets(tmp_path: Path, text: str) -> None:
+    """The same words go into the job's log when the file changes while it runs."""
+    file = tmp_path / "a.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as found:
+        load(file)
+    assert "13371337" not in "\n".join(found.value.problems)

@@ -90,7 +90,9 @@ class Measured:
         after = time.time()
         facts = schema.unpack([schema.pack(f) for f, _ in tables], schema.FACTS)
         commits = schema.unpack([schema.pack(c) for _, c in tables], schema.COMMITS)
-        step, loads = windows.step(self.state, facts, commits, self.groups, self.rules, slot=self.slots.__getitem__)
+        step, loads = windows.step(
+            self.state, facts, commits, self.groups, self.rules, slot=self.slots.__getitem__, now=time.time()
+        )
         self.state = load(dump(step.state))
         if step.write is not None:
             self.slots[step.write_id] = step.write.tobytes()

@@ -241,3 +241,17 @@ def test_both_limits_and_a_slow_worker_hold_together() -> None:
     world.run(600)
     assert max(world.used().values()) <= 0.88
     assert max(per_consumer(world).values()) <= 35.2
+
+
+@pytest.mark.parametrize("lasts_s", [20, 100])
+def test_consumers_are_no_faster_for_a_time_in_which_nobody_could_measure(lasts_s: int) -> None:
+    """What was committed in all of that time is not what they do in the window that begins after it."""
+    world = group(min_consumers=1)
+    world.able = lambda _t, _slot: 100.0
+    calm = world.run(300)[-1]
+    assert calm.consumers == 4
+    assert calm.capacity_bytes_per_s == pytest.approx(100)
+    world.away = lambda t: 300 <= t < 300 + lasts_s
+    after = world.run(300)
+    assert max(d.capacity_bytes_per_s for d in after) == pytest.approx(100, rel=0.1)
+    assert scalings([calm, *after]) == []

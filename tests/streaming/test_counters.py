@@ -343,6 +343,48 @@ def test_groups_do_not_see_each_other() -> None:
     assert len(b.lag(4, replace(GROUP, topics=("u",))).at) == 0
 
 
+# --- sizes that say nothing, and backlogs older than the window ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_s", [1, 10, 100])
+def test_sizes_that_stop_growing_do_not_read_as_less_load(per_s: int) -> None:
+    """As where segments are moved to another tier as fast as they come, or a broker's figures stand still."""
+    b = Bucket().steady(20, per_s=per_s, size=500)
+    end, had = int(b.row["end"]), int(b.row["size"])
+    for i in range(30):
+        b.read(facts(20 + i, end=end + (i + 1) * per_s, size=had))
+        assert b.row["bytes_per_s"] == pytest.approx(500 * per_s, rel=0.1)
+    assert b.source == "offset_x_mean"
+
+
+@pytest.mark.parametrize("had", [0, 10**6])
+def test_sizes_that_never_grow_do_not_read_as_no_load(had: int) -> None:
+    b = Bucket()
+    for i in range(15):
+        b.read(facts(i, end=i * 100, size=had))
+    assert (b.row["bytes_per_s"], b.source) == (pytest.approx(100 * 1000), "offset_x_default")
+
+
+def test_a_burst_two_minutes_ago_is_not_as_old_as_a_trickle_since_makes_it() -> None:
+    """Lag over rate would say a week, which a retention of seven days takes for records that are deleted now."""
+    b, end, done = Bucket(Rules()), 0, 0
+    for i in range(200):
+        end += 10 if i < 60 else 100_000 if i < 70 else 1
+        done = end if i < 60 else done + 3000
+        b.read(facts(i, end=end, size=500 * end)).commit(i, done)
+    true = 199 - (60 + (done - 600) / 100_000)
+    assert true == pytest.approx(135, abs=1)
+    assert float(b.lag(199).seconds[0]) == pytest.approx(true, rel=0.34)
+
+
+def test_a_backlog_older_than_anything_remembered_is_told_by_the_mean_rate_since() -> None:
+    b = Bucket(Rules())
+    for i in range(100):  # 100,000 wait at first; then ten a second, and one in the last half minute
+        b.read(facts(i, end=100_000 + min(i, 70) * 10 + max(0, i - 70), size=0)).commit(i, 0)
+    mean = (70 * 10 + 29) / 99
+    assert float(b.lag(99).seconds[0]) == pytest.approx(99 + 100_000 / mean, rel=0.01)
+
+
 # --- properties ---------------------------------------------------------------------------------------------------------
 
 reads = st.lists(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,10 +50,11 @@ class Bucket:
     """A bucket that is told of some groups."""
 
     def __init__(self, told: list[GroupRules]) -> None:
-        self.groups, self.state, self.slots = told, State(), dict[int, bytes]()
+        self.groups, self.state, self.slots, self.now = told, State(), dict[int, bytes](), 100.0
 
     def read(self, facts: pa.Table, commits: pa.Table) -> list[dict[str, object]]:
-        done, loads = step(self.state, facts, commits, self.groups, RULES, slot=lambda n: self.slots.get(n, b""))
+        self.now += 1
+        done, loads = step(self.state, facts, commits, self.groups, RULES, slot=lambda n: self.slots.get(n, b""), now=self.now)
         if done.write is not None:
             assert done.write.dtype == SLOT
             self.slots[done.write_id] = done.write.tobytes()
@@ -106,3 +108,53 @@ def _commits(number: int, committed: list[tuple[str, str, int]], random: Random 
             "error": f"coordinator of {group} is away" if failed else None,
         })  # fmt: skip
     return schema.table(rows, schema.COMMITS)
+
+
+PATTERN, NAMED = GroupRules(group="p", topics=("^a$",)), GroupRules(group="p", topics=("a",))
+
+
+def _one(
+    at: float, end: int, *, topic_id: str = "A", partitions: tuple[int, ...] = (0,), failed: tuple[int, ...] = ()
+) -> pa.Table:
+    rows = [
+        {
+            "topic": "a", "topic_id": topic_id, "partition": p, "sample_ts": at, "leader": 1, "leader_epoch": 0,
+            "log_start": None if p in failed else 0, "log_end": None if p in failed else end,
+            "last_stable": None if p in failed else end, "size_bytes": None if p in failed else 100 * end, "size_error": None,
+            "error": "NotLeaderOrFollowerError" if p in failed else None,
+        }
+        for p in partitions
+    ]  # fmt: skip
+    return schema.table(rows, schema.FACTS)
+
+
+def _committed(at: float, offset: int) -> pa.Table:
+    row = {"group": "p", "topic": "a", "partition": 0, "sample_ts": at, "committed": offset, "error": None}
+    return schema.table([row], schema.COMMITS)
+
+
+def test_a_read_that_lists_nothing_leaves_nothing_known() -> None:
+    """The only topic that a pattern means was deleted; or the job starts anew and no broker has answered yet."""
+    bucket = Bucket([PATTERN])
+    for s in range(20):
+        (row,) = bucket.read(_one(101.0 + s, 100 * s), _committed(101.0 + s, 100 * s))
+    assert row["known"]
+    ages = []
+    for _ in range(10):
+        (row,) = bucket.read(schema.FACTS.empty_table(), schema.COMMITS.empty_table())
+        ages.append(row["age_s"])
+    assert not row["known"]
+    assert ages == [float(s) for s in range(1, 11)]
+
+
+@pytest.mark.parametrize(("partitions", "failed"), [((0,), (0,)), ((0, 1), (0,))])
+def test_a_topic_made_anew_starts_anew_though_its_first_read_fails(partitions: tuple[int, ...], failed: tuple[int, ...]) -> None:
+    """Just after that a partition answers NOT_LEADER_OR_FOLLOWER, beside others that can be read or alone."""
+    bucket = Bucket([NAMED])
+    for s in range(20):
+        bucket.read(_one(101.0 + s, 100 * s, partitions=partitions), _committed(101.0 + s, 100 * s))
+    bucket.read(_one(121, 5, topic_id="B", partitions=partitions, failed=failed), _committed(121, -1))
+    rows = bucket.read(_one(122, 500_000, topic_id="B", partitions=partitions), _committed(122, -1))
+    assert rows[0]["bytes_per_s"] is None, "what is in a log that nobody has looked at before has not arrived in this second"
+    rows = bucket.read(_one(123, 500_100, topic_id="B", partitions=partitions), _committed(123, -1))
+    assert rows[0]["bytes_per_s"] == pytest.approx(10_000)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.capacity import ENOUGH, Shown
-from autoscaler.core.committed import committed_since
+from autoscaler.core.committed import committed_since, followed_from_now
 from autoscaler.core.progress import Track
 from autoscaler.model import LoadSnapshot, TopicPartition
 
@@ -71,6 +71,8 @@ class Drains:
         """
         if self.since is not None and snapshot.sample_ts <= self.at:
             return self
+        if not owner.keys() <= followed_from_now(snapshot):
+            return self.interrupted()  # what is committed until it can be followed again counts for no window
         work = committed_since(snapshot, before, owner) if self.since is not None and owner == self.owner else {}
         step = {c: w.bytes for c, w in work.items() if w is not None}
         if self.since is None or owner != self.owner or len(step) < len(work):
