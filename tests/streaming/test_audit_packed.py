@@ -4,7 +4,7 @@ import struct
 from dataclasses import fields
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autoscaler.adapters.delta.packed import pack, unpack
@@ -42,6 +42,7 @@ def bits(load: PartitionLoad) -> list[object]:
 
 
 @given(st.lists(measurements, max_size=12))
+@example([b.load(b.tp(0), 1.0, lag_s=-0.0), b.load(b.tp(1), -0.0)])
 def test_what_was_packed_comes_back_to_the_last_bit(loads: list[PartitionLoad]) -> None:
     found, _ = unpack(pack(loads, {}))
     assert [bits(x) for x in found] == [bits(x) for x in loads]

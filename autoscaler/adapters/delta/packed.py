@@ -141,7 +141,7 @@ class _Writer:
         """Write numbers that are whole ones over a divisor; the others as they are."""
         with np.errstate(all="ignore"):
             whole = np.rint(values * divisor)
-            whole = np.where(np.abs(whole) < _EXACT, whole, 0.0)
+            whole = np.where(np.abs(whole) < _EXACT, whole, 0.0) + 0.0  # as a whole number -0.0 is 0
             odd = (whole / divisor).view(np.int64) != values.view(np.int64)
         self.numbers(np.where(odd, 0.0, whole).astype(np.int64))
         self.numbers(np.flatnonzero(odd).astype(np.int64))
