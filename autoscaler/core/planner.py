@@ -102,11 +102,6 @@ class Planner:
             return fit_count(rates, capacity, owner, self.algorithm, at_least=paid_for, at_most=at_most)
         return fit_count(rates, capacity, owner, self.algorithm, at_least=1, at_most=at_most, **self._paid_for(paid_for))
 
-    def among(self, rates: Rates, capacity: float, owner: Owners, *, at_most: int) -> Fitted:
-        """Return the best placement on so many consumers at most, all of which are there."""
-        options = self._paid_for(at_most)
-        return fit_count(rates, capacity, owner, self.algorithm, at_least=1, at_most=at_most, **options)
-
     def reducing(self, rates: Rates, capacity: float, owner: Owners, *, keep: int) -> Fitted:
         """Return the placement on fewer consumers that moves least; a consumer less is worth any move, see ``fewest``."""
         if not self.knows_paid_for:

@@ -13,9 +13,7 @@ from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, fi
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
 _NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
-_REMEMBERED_S = (
-    86_400.0  # that ends are remembered: thirty marks, and a lag in seconds is that of the backlog, not of the rate now
-)
+_REMEMBERED_S = 86_400.0  # that ends are remembered, by thirty marks: a backlog's age is not told by the rate there is now
 _SET_BACK_S = 1.0  # a clock that goes back further than this was set, and no span across that is true
 
 
