@@ -1,7 +1,7 @@
 """Arithmetic of the window: monotone counters per partition, and rates by one subtraction.
 
 Pure: numpy in, numpy out; no Spark, no clock, no I/O. ``windows.py`` keeps the state between batches. What the numbers mean
-and which faults shaped them: ``docs/architecture.md``, "How load is measured".
+and which faults shaped them: ``docs/architecture.md``, "Measured load".
 """
 
 from dataclasses import dataclass, replace
@@ -9,61 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autoscaler.model import RateSource
+from autoscaler.streaming.given import Facts, Rules
+from autoscaler.streaming.interval import arrived
 from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, find, keys
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
 _NONE, _LOG_DIRS, _MEAN, _DEFAULT = range(4)
 _REMEMBERED_S = 86_400.0  # that ends are remembered, by thirty marks: a backlog's age is not told by the rate there is now
 _SET_BACK_S = 1.0  # a clock that goes back further than this was set, and no span across that is true
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """How to count.
-
-    Attributes:
-        window_s: Span that a rate covers, ending at the last good sample.
-        known_for_s: A sample older than this is not fresh.
-        default_record_bytes: Log bytes per record before any were learnt.
-        min_span_s: No rate over less than this.
-        forget_s: A partition that is neither read nor reported as failed for so long is deleted.
-        plausible: An interval of at least ``plausible_records`` whose bytes per record differ from the mean by more than this
-            factor is counted as records times the mean (a compaction or deletion may hide in it); fewer teach no size that
-            differs so much, because ends and sizes are read one after the other …
-        rejections: … but only so often in a row; then the new size is believed.
-        slots: The window keeps about this many samples to subtract from, however short the trigger.
-    """
-
-    window_s: float = 30.0
-    known_for_s: float = 3.0
-    default_record_bytes: float = 1000.0
-    min_span_s: float = 0.9
-    forget_s: float = 10.0
-    plausible: float = 3.0
-    plausible_records: int = 50
-    rejections: int = 3
-    slots: int = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """One read of some partitions, as arrays of one length; -1 is unknown (``size``: the broker does not say).
-
-    ``topic`` indexes ``topics`` and ``topic_ids``; ``failed`` marks rows that carry an error instead of values.
-    """
-
-    topics: tuple[str, ...]
-    topic_ids: tuple[str, ...]
-    topic: Array
-    partition: Array
-    ts: Array
-    leader: Array
-    epoch: Array
-    start: Array
-    end: Array
-    stable: Array
-    size: Array
-    failed: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,30 +121,19 @@ def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *,
     first = np.isnan(was["ts"])
     reset = ~first & ((facts.end < was["end"]) | renewed | (facts.ts < was["ts"] - _SET_BACK_S))
     counted = ~first & ~reset
-    arrived = np.where(counted, facts.end - was["end"], 0)
-    growth = (facts.size - was["size"]).astype(float)
-    untouched = (facts.start == was["start"]) & (facts.leader == was["leader"]) & (facts.epoch == was["epoch"])
-    clean = counted & ~was["error"] & untouched & (facts.size >= 0) & (was["size"] >= 0) & (growth >= 0)
-    clean &= (arrived == 0) | (growth > 0)  # records that take no room: the size says nothing (any more), and never "no load"
-    mean = np.where(np.isnan(was["mean"]), rules.default_record_bytes, was["mean"])
-    expected = arrived * mean
-    odd = (growth * rules.plausible < expected) | (growth > expected * rules.plausible)
-    odd &= clean & ~np.isnan(was["mean"]) & (arrived >= rules.plausible_records)
-    believed = odd & (was["rejected"] >= rules.rejections)
-    clean &= ~odd | believed
+    got = arrived(was, facts, counted, rules)
     now = was.copy()
-    now["rejected"] = np.where(odd & ~believed, was["rejected"] + 1, np.where(clean & (arrived > 0), 0, was["rejected"]))
-    add = np.where(clean, growth, expected)
-    now["bytes"] += add
-    now["records"] += arrived
-    now["estimated"] += np.where(clean, 0.0, expected)
-    now["guessed"] += np.where(clean | ~np.isnan(was["mean"]), 0.0, expected)
-    now["growth"] += np.where(clean, growth, 0.0)
-    now["grown"] += np.where(clean, arrived, 0)
-    measured = clean & (arrived > 0) & (growth > 0)
-    ratio = growth / np.maximum(arrived, 1)
-    now["mean"] = np.where(measured & (np.isnan(was["mean"]) | believed), ratio, now["mean"])
-    begin = first | reset | believed  # what was learnt before is not mixed with what is believed now
+    now["bytes"] += got.bytes
+    now["records"] += got.records
+    now["estimated"] += np.where(got.measured, 0.0, got.bytes)
+    now["guessed"] += np.where(got.measured | ~np.isnan(was["mean"]), 0.0, got.bytes)
+    now["growth"] += np.where(got.measured, got.growth, 0.0)
+    now["grown"] += np.where(got.measured, got.since, 0)
+    sized = got.measured & (got.since > 0) & (got.growth > 0)
+    now["mean"] = np.where(sized & (np.isnan(was["mean"]) | got.another), got.growth / np.maximum(got.since, 1), was["mean"])
+    for name, value in got.judgement.items():
+        now[name] = value
+    begin = first | reset | got.another  # what was learnt before is not mixed with what is believed now
     now["mean"][reset] = np.nan
     now["rejected"][reset] = 0
     ends[:, at[reset]] = -1
@@ -206,6 +148,7 @@ def _count(rows: Array, ends: Array, at: Array, facts: Facts, renewed: Array, *,
     for name in ("bytes_per_s", "records_per_s"):
         now[name][reset] = np.nan
     now["source"][reset] = _NONE
+    now["uneven_until"][anew] = 0.0
     now["span"][reset] = 0.0
     rows[at] = now
 
@@ -237,7 +180,8 @@ def _rate(rows: Array, at: Array, base: Array | None, rules: Rules) -> None:
     size = growth / np.maximum(grown, 1)
     with np.errstate(invalid="ignore"):
         like = np.isnan(now["mean"]) | ((size <= now["mean"] * rules.plausible) & (size * rules.plausible >= now["mean"]))
-    learnt = (grown > 0) & (growth > 0) & (like | (grown >= rules.plausible_records))
+    like |= (grown >= rules.plausible_records) | (now["ts"] <= now["uneven_until"])
+    learnt = (grown > 0) & (growth > 0) & like
     now["mean"] = np.where(learnt, size, now["mean"])
     rows[at] = now
 

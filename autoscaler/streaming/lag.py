@@ -1,6 +1,8 @@
 """Lag of a group in records, bytes and seconds, from what a bucket remembers and what the group has committed.
 
-Pure: numpy only. Unknown is never zero: a commit that could not be read, or one beyond the end, gives no lag.
+Pure: numpy only. Unknown is never zero: a commit that could not be read, or one beyond the end, gives no lag. Ends and commits
+come from different brokers, a moment apart: a commit lies beyond the end only if it already did when it was read before that
+end, or nothing was read of it before. One that is merely newer than the end has caught up with it.
 """
 
 import itertools
@@ -9,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.state import COMMIT, Array, State, find, keys
 from autoscaler.topics import means, names, patterns
 
@@ -83,21 +85,26 @@ def with_commits(state: State, groups: Sequence[str], read: Commits) -> State:
     return replace(state, commits=dict(zip(groups, each, strict=True)))
 
 
-def lags(state: State, groups: Sequence[GroupRules], now: float, rules: Rules) -> Lags:
-    """Return the lag of every group for each partition of its topics."""
+def lags(state: State, groups: Sequence[GroupRules], now: float, rules: Rules, before: State | None = None) -> Lags:
+    """Return the lag of every group for each partition of its topics.
+
+    Args:
+        state: With the ends and the commits of this read.
+        groups: What is known of the groups from the settings.
+        now: Seconds since the epoch.
+        rules: How to count.
+        before: With the commits of the read before, and the same rows.
+    """
     group, at = _rows(state, groups)
     rows = state.rows[at]
-    entry, of = _flat(state, [g.group for g in groups])
-    place = places(state, of, entry["key"])
-    entry, place = entry[place >= 0], place[place >= 0]
-    i = find(place, group * max(len(state.rows), 1) + at)
-    committed = np.where(i >= 0, entry["offset"][i], UNKNOWN) if len(entry) else np.full(len(rows), UNKNOWN, np.int64)
-    committed_ts = np.where(i >= 0, entry["ts"][i], np.nan) if len(entry) else np.full(len(rows), np.nan)
+    place = group * max(len(state.rows), 1) + at
+    committed, committed_ts = _committed(state, groups, place)
+    earlier, _ = _committed(before, groups, place) if before is not None else (np.full(len(rows), UNKNOWN), None)
     earliest = np.array([g.earliest for g in groups], bool)[group]
     end = np.where(np.array([g.read_committed for g in groups], bool)[group], rows["stable"], rows["end"])
     sampled = ~np.isnan(rows["ts"])
     position = np.where(committed >= 0, np.maximum(committed, rows["start"]), np.where(earliest, rows["start"], end))
-    beyond = committed > rows["end"]
+    beyond = (committed > rows["end"]) & ((earlier == UNKNOWN) | (earlier > rows["end"]))
     certain = sampled & (committed > UNKNOWN) & ~beyond & (end >= 0)
     records = np.where(certain, np.maximum(0, end - position), -1)
     mean = np.where(np.isnan(rows["mean"]), rules.default_record_bytes, rows["mean"])
@@ -119,6 +126,17 @@ def renumbered(names: Sequence[str], known: Sequence[str], index: Array) -> Arra
     """Return an index into ``names`` as one into ``known``; -1 for a name that is not among these."""
     number = {name: i for i, name in enumerate(known)}
     return np.array([number.get(n, -1) for n in names], np.int64)[index] if len(names) else np.full(len(index), -1, np.int64)
+
+
+def _committed(state: State, groups: Sequence[GroupRules], wanted: Array) -> tuple[Array, Array]:
+    """Return what is committed at each of ``places``, and when that was read."""
+    entry, of = _flat(state, [g.group for g in groups])
+    place = places(state, of, entry["key"])
+    entry, place = entry[place >= 0], place[place >= 0]
+    if not len(entry):
+        return np.full(len(wanted), UNKNOWN, np.int64), np.full(len(wanted), np.nan)
+    i = find(place, wanted)
+    return np.where(i >= 0, entry["offset"][i], UNKNOWN), np.where(i >= 0, entry["ts"][i], np.nan)
 
 
 def _flat(state: State, groups: Sequence[str]) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from autoscaler.references import naming, resolve_secrets
 from autoscaler.settings import Settings
 from autoscaler.streaming import schema
 from autoscaler.streaming.checkpoint import claim
-from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
 from autoscaler.streaming.windows import Window

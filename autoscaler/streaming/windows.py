@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from autoscaler.streaming import counters, schema
-from autoscaler.streaming.counters import Facts, Rules, Step
+from autoscaler.streaming.counters import Step
+from autoscaler.streaming.given import Facts, Rules
 from autoscaler.streaming.lag import UNKNOWN, Commits, GroupRules, Lags, lags, places, renumbered, with_commits
 from autoscaler.streaming.state import SLOT, State, dump, keys, load
 from autoscaler.topics import means
@@ -50,7 +51,7 @@ def step(
     base = None if used is None else np.frombuffer(slot(used), SLOT)
     done = counters.advance(state, read, base, rules)
     state = with_commits(done.state, [g.group for g in groups], _commits(commits))
-    loads = _loads(state, groups, lags(state, groups, read_ts, rules), read_ts, facts=facts, commits=commits)
+    loads = _loads(state, groups, lags(state, groups, read_ts, rules, done.state), read_ts, facts=facts, commits=commits)
     if lost.num_rows:
         loads = pa.concat_tables([loads, _lost(lost, groups, read_ts)]).unify_dictionaries()
     return Step(state=state, write=done.write, write_id=done.write_id, drop=done.drop), loads

@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from autoscaler.embedded.broker import Broker
 from autoscaler.streaming import reading, schema, windows
 from autoscaler.streaming.client import Client
-from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.discovery import Discovery, Picture
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.reading import Share
 from autoscaler.streaming.source import Plan, shards

@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
 from autoscaler.streaming import query, schema, windows
 from autoscaler.streaming.client import Clients
-from autoscaler.streaming.counters import Rules
 from autoscaler.streaming.discovery import Discovery
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import Plan, read_shard, shards
 from autoscaler.streaming.state import State, dump, load

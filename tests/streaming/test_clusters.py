@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query, schema
-from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.windows import Window
 

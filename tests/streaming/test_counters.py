@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.streaming import counters
-from autoscaler.streaming.counters import Facts, Rules
+from autoscaler.streaming.given import Facts, Rules
 from autoscaler.streaming.lag import Commits, GroupRules, Lags, lags, with_commits
 from autoscaler.streaming.state import SLOT, Array, State, dump, load
 
@@ -35,6 +35,7 @@ class Bucket:
 
     def __init__(self, rules: Rules = RULES) -> None:
         self.state, self.slots, self.rules = State(), dict[int, bytes](), rules
+        self.before = dict[str, Array]()  # commits of the read before
 
     def read(self, given: Facts) -> "Bucket":
         used = counters.base_slot(self.state, given, self.rules)
@@ -58,7 +59,7 @@ class Bucket:
             ts=np.full(n, ts),
             offset=np.array(offsets),
         )
-        self.state = with_commits(self.state, [group], read)
+        self.before, self.state = dict(self.state.commits), with_commits(self.state, [group], read)
         return self
 
     def steady(self, seconds: int, *, begin: float = 0.0, per_s: int = 100, size: int = 500) -> "Bucket":
@@ -77,7 +78,7 @@ class Bucket:
         return row
 
     def lag(self, now: float, group: GroupRules = GROUP) -> Lags:
-        return lags(self.state, [group], now, self.rules)
+        return lags(self.state, [group], now, self.rules, replace(self.state, commits=self.before))
 
     @property
     def source(self) -> str:
@@ -178,6 +179,74 @@ def test_a_single_implausible_interval_is_counted_by_the_mean() -> None:
     b.read(facts(20, end=int(b.row["end"]) + 100, size=size + 1_000))  # a deletion of segments hides in it
     assert b.row["bytes"] - before == pytest.approx(50_000)
     assert b.row["mean"] == pytest.approx(500)
+
+
+@pytest.mark.parametrize("per_s", [10, 100])
+@pytest.mark.parametrize("large", [100_000, 500_000, 2_000_000])
+def test_a_few_large_records_among_small_ones_count_with_every_byte(per_s: int, large: int) -> None:
+    b, end, size = Bucket(), 0, 0
+    for i in range(120):
+        end, size = end + per_s + (i % 5 == 0), size + per_s * 1000 + large * (i % 5 == 0)
+        b.read(facts(i, end=end, size=size))
+        if i >= 40:
+            assert b.row["bytes_per_s"] == pytest.approx(per_s * 1000 + large / 5, rel=0.01), i
+            assert b.source == "log_dirs"
+    assert b.row["mean"] == pytest.approx((per_s * 1000 + large / 5) / (per_s + 0.2), rel=0.4)
+
+
+@given(st.lists(st.lists(st.floats(10, 1e6), max_size=120), min_size=1, max_size=40))
+def test_no_byte_is_lost_whatever_sizes_records_have(seconds: list[list[float]]) -> None:
+    """Where a size grows only, everything is counted but what is still held, and what was taken for a compaction."""
+    b = Bucket(replace(RULES, plausible_records=10**9)).read(facts(0, end=0, size=0))
+    end = size = 0
+    for i, records in enumerate(seconds):
+        end, size = end + len(records), size + sum(int(r) for r in records)
+        b.read(facts(1 + i, end=end, size=size))
+    for i in range(4):
+        b.read(facts(1 + len(seconds) + i, end=end, size=size))
+    assert b.row["bytes"] == pytest.approx(size)
+
+
+@pytest.mark.parametrize("early", [1, 254])
+def test_records_that_the_size_shows_before_the_end_count_once(early: int) -> None:
+    """A batch that comes between the reading of ends and of sizes."""
+    b = Bucket().steady(20, per_s=100, size=1000)
+    end, size, before = int(b.row["end"]), int(b.row["size"]), float(b.row["bytes"])
+    b.read(facts(20, end=end, size=size + early * 1000))
+    b.read(facts(21, end=end + early, size=size + early * 1000))
+    assert b.row["bytes"] - before == pytest.approx(early * 1000)
+    b.read(facts(22, end=end + early + 4, size=size + (early + 254) * 1000))
+    b.read(facts(23, end=end + early + 254, size=size + (early + 254) * 1000))
+    assert b.row["bytes"] - before == pytest.approx((early + 254) * 1000)
+
+
+@pytest.mark.parametrize("per_s", [4, 40, 100, 1000])
+def test_a_size_that_grows_absurdly_once_is_no_arrival(per_s: int) -> None:
+    b = Bucket().steady(20, per_s=per_s, size=1000)
+    end, size = int(b.row["end"]), int(b.row["size"]) + 7_000_000_000
+    for i in range(30):
+        end, size = end + per_s, size + per_s * 1000
+        b.read(facts(20 + i, end=end, size=size))
+        assert b.row["bytes_per_s"] == pytest.approx(per_s * 1000), i
+        assert b.row["mean"] == pytest.approx(1000)
+
+
+def test_records_that_have_become_large_for_good_count_with_every_byte() -> None:
+    b = Bucket().steady(20, per_s=2, size=1000)
+    before = float(b.row["bytes"])
+    b.steady(30, begin=20, per_s=2, size=3_000_000)
+    assert b.row["bytes"] - before == pytest.approx(60 * 3_000_000)
+    assert b.row["mean"] == pytest.approx(3_000_000)
+
+
+def test_a_clock_set_back_forgets_that_sizes_were_uneven() -> None:
+    b = Bucket().steady(20, begin=5000, per_s=100, size=1000)
+    end, size = int(b.row["end"]) + 101, int(b.row["size"]) + 1_100_000
+    for i in range(5):
+        b.read(facts(5020 + i, end=end + 100 * i, size=size + 100_000 * i))
+    assert b.row["uneven_until"] > 5000
+    b.read(facts(7, end=end + 500, size=size + 500_000))
+    assert b.row["uneven_until"] == 0
 
 
 def test_a_failed_commit_read_is_not_lag_zero() -> None:
@@ -297,6 +366,32 @@ def test_a_partition_that_always_failed_has_no_rate_and_no_lag() -> None:
 def test_lag_in_records(committed: int, group: GroupRules, expected: int, why: str) -> None:
     b = Bucket().read(facts(0, start=100, end=2000, stable=1500, size=1000)).commit(0, committed)
     assert b.lag(0, group).records.tolist() == [expected], why
+
+
+def test_a_commit_that_is_newer_than_the_end_has_caught_up_with_it() -> None:
+    """Ends and commits are asked of different brokers, a moment apart: a group at the end of its log is often ahead of them."""
+    b = Bucket().steady(20, per_s=100, size=500).commit(19, 1890)
+    b.read(facts(20, end=2000, size=1_000_000)).commit(20, 2003)
+    assert (b.lag(20).records.tolist(), b.lag(20).seconds.tolist(), b.lag(20).known.tolist()) == ([0], [0.0], [True])
+    b.read(facts(21, end=2100, size=1_050_000)).commit(21, 2105)
+    assert (b.lag(21).records.tolist(), b.lag(21).known.tolist()) == ([0], [True]), "the end has reached what was committed"
+
+
+def test_a_commit_that_the_end_does_not_reach_is_beyond_it() -> None:
+    b = Bucket().steady(20, per_s=100, size=500).commit(19, 1890)
+    for i in range(3):  # said by somebody, not read by anybody
+        b.read(facts(20 + i, end=2000, size=1_000_000)).commit(20 + i, 5000)
+        assert (b.lag(20 + i).records.tolist(), b.lag(20 + i).known.tolist()) == (([0], [True]) if i == 0 else ([-1], [False]))
+    b.read(facts(23, end=1500, size=1_000_000)).commit(23, 1501)
+    assert b.lag(23).records.tolist() == [-1], "what was committed before lies beyond the end too"
+    b.read(facts(24, end=1510, size=1_005_000)).commit(24, 1505)
+    assert b.lag(24).records.tolist() == [5]
+
+
+def test_a_log_that_was_cut_is_seen_at_once() -> None:
+    b = Bucket().steady(20, per_s=100, size=500).commit(19, 1890)
+    b.read(facts(20, end=1000, size=500_000)).commit(20, 1890)
+    assert (b.lag(20).records.tolist(), b.lag(20).known.tolist()) == ([-1], [False])
 
 
 def test_lag_in_bytes_is_records_times_bytes_per_record() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.streaming import schema
-from autoscaler.streaming.counters import Rules
+from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.state import SLOT, State, dump, load
 from autoscaler.streaming.windows import step
@@ -158,3 +158,20 @@ def test_a_topic_made_anew_starts_anew_though_its_first_read_fails(partitions: t
     assert rows[0]["bytes_per_s"] is None, "what is in a log that nobody has looked at before has not arrived in this second"
     rows = bucket.read(_one(123, 500_100, topic_id="B", partitions=partitions), _committed(123, -1))
     assert rows[0]["bytes_per_s"] == pytest.approx(10_000)
+
+
+def test_what_was_committed_at_the_read_before_tells_whether_a_commit_lies_beyond_the_end() -> None:
+    bucket = Bucket([NAMED])
+
+    def read(end: int, committed: int) -> tuple[object, object]:
+        at = bucket.now + 1
+        commits = schema.table(
+            [{"group": "p", "topic": "a", "partition": 0, "sample_ts": at, "committed": committed, "error": None}], schema.COMMITS
+        )
+        (row,) = bucket.read(_one(at, end), commits)
+        return row["lag_records"], row["known"]
+
+    assert read(100, 101) == (None, False), "nothing was committed before"
+    assert read(200, 150) == (50, True)
+    assert read(300, 310) == (0, True), "newer than the end"
+    assert read(305, 310) == (None, False), "read before that end, and beyond it"
