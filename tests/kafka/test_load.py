@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,16 @@ MIDDLE = {"calm": 0.1, "ramp": 0.65, "fall": 0.9}  # a time inside each phase wh
 
 def run_load(broker: Broker, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap, *arguments]
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A load that does not outlive its test, whatever fails: waited for, it would hide what did."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as load:
+        try:
+            yield load
+        finally:
+            load.kill()
 
 
 def lines(log: Path) -> list[dict[str, object]]:
@@ -158,7 +169,7 @@ def test_told_to_end_it_waits_for_what_is_under_way_and_sums_up(
 ) -> None:
     topic = make_topic(partitions=2)
     options = ("--topic", topic, "--scenario", "steady", "--scale", "0.2", "--duration", "600", "--log", str(tmp_path))
-    with subprocess.Popen(run_load(broker, *options), stdout=subprocess.DEVNULL) as load:
+    with running(run_load(broker, *options)) as load:
         limit = time.monotonic() + 60
         while not (tmp_path / "produced.jsonl").exists() or not lines(tmp_path):
             assert time.monotonic() < limit
@@ -177,8 +188,7 @@ def test_an_outage_of_the_broker_is_waited_for(own_broker: Broker, tmp_path: Pat
 
     create_topic(own_broker, "events", 2)
     options = ("--topic", "events", "--scenario", "steady", "--scale", "0.2", "--duration", "600", "--log", str(tmp_path))
-    with subprocess.Popen(run_load(own_broker, *options), stdout=subprocess.DEVNULL) as load:
-        limit = time.monotonic() + 100
+    with running(run_load(own_broker, *options)) as load:
 
         def acknowledged() -> int:
             file = tmp_path / "produced.jsonl"
@@ -186,8 +196,10 @@ def test_an_outage_of_the_broker_is_waited_for(own_broker: Broker, tmp_path: Pat
             return sum(p[0] for part in parts if isinstance(part, dict) for p in part.values())
 
         def until(count: int) -> None:
+            limit = time.monotonic() + 120  # of its own: how long the broker takes to start is another matter
             while acknowledged() < count:
-                assert time.monotonic() < limit
+                assert load.poll() is None, "the load has ended"
+                assert time.monotonic() < limit, f"{acknowledged()} of {count} records acknowledged"
                 time.sleep(0.05)
 
         until(1)
