@@ -149,6 +149,7 @@ class Policy(BaseModel):
     move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
     move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
     give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    give_back: bool = False
     stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
     retention_risk_s: Annotated[Number, Field(gt=0)] | None = 3600.0  # None: nothing is done because records may be deleted
     fallback: Fallback = "hold"
@@ -230,6 +231,21 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
     found += _records_contradictions(group)
+    found += _sizing_contradictions(group)
+    found += _fallback_contradictions(group, least, most)
+    topics = group.get("topics")
+    if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):
+        found += entries.contradictions(topics)
+    return tuple(found)
+
+
+def _sizing_contradictions(group: Mapping[str, object]) -> list[str]:
+    """Return what is wrong about how the number of consumers is chosen."""
+    found = []
+    if group.get("give_back") is True and group.get("give_up_after", 1) is None:
+        found.append("give_back needs give_up_after: without it no step is found to be in vain")
+    if group.get("give_back") is True and group.get("sizing", "rates") != "rates":
+        found.append("give_back is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
         found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
@@ -245,11 +261,7 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     up, down = 0.9 if up is None else up, 0.4 if down is None else down
     if isinstance(up, int | float) and isinstance(down, int | float) and down > up:
         found.append(f"down_ratio {down:g} is above up_ratio {up:g}: what is added would be taken away again")
-    found += _fallback_contradictions(group, least, most)
-    topics = group.get("topics")
-    if isinstance(topics, list | tuple) and all(isinstance(t, str) and not entries.problem_of(t) for t in topics):
-        found += entries.contradictions(topics)
-    return tuple(found)
+    return found
 
 
 def _records_contradictions(group: Mapping[str, object]) -> list[str]:

@@ -171,7 +171,8 @@ def guard_settings(draw: st.DrawFn, least: int) -> dict[str, object]:
         "grow_stabilisation_s": draw(st.sampled_from([0.0, 30.0])),
         "turns_per_hour": draw(st.sampled_from([None, 1, 10])),
         "move_payback_s": draw(st.sampled_from([None, 0.1, 60.0])),
-        "give_up_after": draw(st.sampled_from([None, 1, 3])),
+        "give_up_after": (after := draw(st.sampled_from([None, 1, 3]))),
+        "give_back": after is not None and draw(st.booleans()),
     }
 
 
@@ -199,5 +200,10 @@ def histories(draw: st.DrawFn) -> History:
         turns=tuple(T0 - s for s in sorted(draw(st.lists(st.floats(0, 5000), max_size=12)), reverse=True)),
         overloaded_since=draw(ago),
         pauses=tuple(draw(st.lists(st.floats(0, 100), max_size=3))),
-        drained=draw(st.one_of(st.just(Drained()), st.builds(Drained, in_vain=st.integers(0, 5), level=st.floats(0, 1e6)))),
+        drained=draw(
+            st.one_of(
+                st.just(Drained()),
+                st.builds(Drained, in_vain=st.integers(0, 5), level=st.floats(0, 1e6), consumers=st.integers(0, 6)),
+            )
+        ),
     )

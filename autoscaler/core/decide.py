@@ -24,7 +24,7 @@ from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
 from autoscaler.core.uneven import carries, own_capacities, own_text, partition_text
-from autoscaler.core.voluntary import fill_minimum, grow, keep_maximum, relieve, shrink, wait_for_handover
+from autoscaler.core.voluntary import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import UNEVEN, r_score
 from autoscaler.policy import Policy
@@ -248,6 +248,7 @@ RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     or_fallback(_need_fresh),
     wait_for_handover,
     keep_maximum,
+    give_back,
     relieve,
     fill_minimum,
     shrink,
@@ -266,6 +267,7 @@ NATIVE_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _wait_for_application_counted,
     native.keep_bounds,
     or_fallback(_need_fresh_count),
+    native.give_back,
     native.grow,
     native.shrink,
     _rest_counted,
@@ -284,6 +286,7 @@ PLACED_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
     _wait_for_application,
     or_fallback(_need_fresh),
     keep_maximum,
+    give_back,
     relieve,
     fill_minimum,
     shrink,
@@ -293,7 +296,7 @@ PLACED_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 
 
 # Who sizes by a published policy leaves these to it.
-_SIZING = {relieve, fill_minimum, shrink}
+_SIZING = {give_back, relieve, fill_minimum, shrink}
 PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], as_published, *RULES[-2:]) if r not in _SIZING)
 
 
@@ -469,7 +472,10 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     )
     if not acting or not (scales or moves):
         return replace(history, waiting_since=since, intent=None)
-    intent = Intent(epoch=cycle.present.epoch, scales=scales, moves=moves, by=len(decision.requested) - len(requested))
+    intent = Intent(
+        epoch=cycle.present.epoch, scales=scales, moves=moves, consumers=len(requested),
+        by=len(decision.requested) - len(requested),
+    )  # fmt: skip
     if started is None:
         return replace(history, waiting_since=since, intent=intent)
     intent = replace(intent, requested=decision.requested, placement=decision.target if moves else None)

@@ -16,11 +16,13 @@ class Trial:
 
     Attributes:
         before: Records per second that were drained before it.
+        consumers: How many consumers were asked for before it.
         steps: Steps that it consists of: one that follows before the first can be judged is judged with it.
         settled_at: Since when its consumers are there and hold what they are to hold; ``None``: not yet.
     """
 
     before: float
+    consumers: int
     steps: int = 1
     settled_at: float | None = None
 
@@ -35,6 +37,7 @@ class Drained:
         trial: The step up that is being judged.
         in_vain: Steps up in a row that drained no more than before.
         level: What was drained then, records per second.
+        consumers: How many consumers were asked for before the first of them; 0: none was in vain.
     """
 
     samples: tuple[tuple[float, int], ...] = ()
@@ -42,6 +45,7 @@ class Drained:
     trial: Trial | None = None
     in_vain: int = 0
     level: float = 0.0
+    consumers: int = 0
 
     def measured(self, snapshot: LoadSnapshot, load: GroupLoad) -> "Drained":
         """Return the value after a measurement. One with a partition that is not known teaches nothing.
@@ -81,11 +85,11 @@ class Drained:
         rises = sum(b > a for (_, a), (_, b) in pairwise(self.samples))
         return rises >= min(_COMMITS, max(1, len(self.samples) - 1))
 
-    def stepped_up(self) -> "Drained":
-        """Return the value after consumers were asked for. Without a rate to compare with nothing is judged."""
+    def stepped_up(self, consumers: int) -> "Drained":
+        """Return the value after more than ``consumers`` were asked for. Without a rate to compare with nothing is judged."""
         if self.trial is not None:
             return replace(self, trial=replace(self.trial, steps=self.trial.steps + 1, settled_at=None))
-        return self if self.rate is None else replace(self, trial=Trial(before=self.rate))
+        return self if self.rate is None else replace(self, trial=Trial(before=self.rate, consumers=consumers))
 
     def judged(self, now: float, *, settled: bool, behind: bool, tolerance: float) -> "Drained":
         """Return the value after looking at the step that is being judged.
@@ -101,7 +105,8 @@ class Drained:
         """
         rate, trial = self.rate, self.trial
         recovered = not behind or (rate is not None and rate > self.level * (1 + tolerance))
-        known = replace(self, in_vain=0, level=0.0) if self.in_vain and recovered else self
+        forgotten = replace(self, in_vain=0, level=0.0, consumers=0)
+        known = forgotten if self.in_vain and recovered else self
         if trial is None:
             return known
         if not settled or trial.settled_at is None:
@@ -109,5 +114,6 @@ class Drained:
         if rate is None or now - trial.settled_at < WINDOW_S:
             return known
         if not behind or rate > trial.before * (1 + tolerance):
-            return replace(known, trial=None, in_vain=0, level=0.0)
-        return replace(known, trial=None, in_vain=known.in_vain + trial.steps, level=max(trial.before, rate))
+            return replace(forgotten, trial=None)
+        level, steps = max(trial.before, rate), known.in_vain + trial.steps
+        return replace(known, trial=None, in_vain=steps, level=level, consumers=known.consumers or trial.consumers)

@@ -21,7 +21,7 @@ from autoscaler.policy import step_of
 # unread, which no later step makes good: nothing soft holds them. A fallback asks itself what still holds its shrinking.
 _ORDERED = frozenset({
     Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED, Reason.STUCK_PARTITION,
-    Reason.RETENTION_AT_RISK, Reason.FALLBACK,
+    Reason.RETENTION_AT_RISK, Reason.FALLBACK, Reason.SCALING_DID_NOT_HELP,
 })  # fmt: skip
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)
@@ -157,6 +157,23 @@ def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
         if said:
             return guard, said
     return None
+
+
+def to_give_back(cycle: Cycle) -> int | None:
+    """Return how many consumers drain as much, where steps in vain are to be undone; ``None`` where they are not, or not now."""
+    load, before = cycle.load, cycle.history.drained.consumers
+    if (
+        not (cycle.policy.give_back and says.gave_up(cycle) and before)
+        or load.unknown
+        or load.absent
+        or load.halted
+        or cycle.risks
+    ):
+        return None
+    count = max(cycle.floor, before)
+    change = Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=True)
+    held = first_objection(cycle, change) is not None or says.flapping(cycle, change) is not None
+    return count if count < len(cycle.present.slots) and not held else None
 
 
 def kinds_of(cycle: Cycle, step: Step) -> Steps:

@@ -25,6 +25,7 @@ class Intent:
 
     Attributes:
         epoch: Of the plan that it follows; 0 in a group without plans.
+        consumers: How many were asked for before.
         by: Consumers more than before; negative: fewer.
         requested: Consumers that should run then, in a group without plans; ``None`` in one that has them.
         placement: Where partitions should be then, in a group without plans; ``None`` if that was not asked for.
@@ -33,6 +34,7 @@ class Intent:
     epoch: int
     scales: bool
     moves: bool
+    consumers: int = 0
     by: int = 0
     requested: frozenset[int] | None = None
     placement: Mapping[TopicPartition, int] | None = None
@@ -141,7 +143,7 @@ class History:
             intent=None,
             direction=direction,
             turns=(*(t for t in self.turns if t > at - HOUR_S), at) if turned else self.turns,
-            drained=self.drained.stepped_up() if by > 0 else self.drained,
+            drained=self.drained.stepped_up(intent.consumers) if by > 0 else self.drained,
         )
 
     def turns_in_the_hour(self, now: float) -> int:

@@ -125,12 +125,17 @@ def gave_up(cycle: Cycle) -> bool:
     return most is not None and cycle.history.drained.in_vain >= most
 
 
+def in_vain_text(cycle: Cycle) -> str:
+    """Say what the steps up have not brought."""
+    steps, level = cycle.history.drained.in_vain, cycle.history.drained.level
+    return f"{many(steps, 'step')} up drained no more than {level:.3g} records/s: the bottleneck is elsewhere"
+
+
 def in_vain(cycle: Cycle, change: Change) -> str | None:
     """Object to growing that would not help, beyond what the operator asks for."""
     if not gave_up(cycle) or change.consumers <= cycle.floor:
         return None
-    steps, level = cycle.history.drained.in_vain, cycle.history.drained.level
-    return f"{many(steps, 'step')} up drained no more than {level:.3g} records/s: the bottleneck is elsewhere"
+    return in_vain_text(cycle)
 
 
 def grow_stabilised(cycle: Cycle, change: Change) -> str | None:

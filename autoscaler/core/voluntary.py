@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from autoscaler.core.approach import approach, limit_of_fit, worthwhile
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
-from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers
+from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.in_time import as_urgent, catching_up
-from autoscaler.core.objections import Change
+from autoscaler.core.objections import Change, in_vain_text
 from autoscaler.core.orders import Steps
 from autoscaler.core.present import pad
 from autoscaler.core.size import relabel
@@ -109,6 +109,14 @@ def keep_maximum(cycle: Cycle) -> Step | None:
         return None
     detail = f"{count} consumers are requested and {orders.most_setting} is {orders.most}"
     return _shrink_to(cycle, orders.most, orders.at_most, detail)
+
+
+def give_back(cycle: Cycle) -> Step | None:
+    """Come down to the number before the steps up that were in vain, where the operator asks for that."""
+    count = to_give_back(cycle)
+    if count is None:
+        return None
+    return _shrink_to(cycle, count, Reason.SCALING_DID_NOT_HELP, f"{in_vain_text(cycle)}; {count} drained as much")
 
 
 def shrink(cycle: Cycle) -> Step | None:

@@ -252,7 +252,7 @@ def test_what_is_drained_is_counted_over_the_window() -> None:
 )
 def test_sums_that_cannot_be_compared_start_anew(then: LoadSnapshot, why: str) -> None:
     drained = follow(Drained(), *(at(s, 10 * s, 5 * s) for s in range(31)))
-    drained = follow(replace(drained, trial=Trial(before=15.0)), then)
+    drained = follow(replace(drained, trial=Trial(before=15.0, consumers=4)), then)
     assert (drained.rate, drained.trial) == (None, None), why
 
 
@@ -278,19 +278,27 @@ FULL = ((T0 - WINDOW_S, 0), (T0, 300))  # 10 records/s
 def test_a_step_is_judged_a_window_after_its_consumers_are_there(
     before: float, changes: dict[str, object], in_vain: int, why: str
 ) -> None:
-    drained = Drained(samples=FULL, in_vain=2, level=20.0, trial=Trial(before=before, settled_at=T0 - WINDOW_S))
+    drained = Drained(samples=FULL, in_vain=2, level=20.0, trial=Trial(before=before, consumers=4, settled_at=T0 - WINDOW_S))
     after = drained.judged(T0, **{**JUDGED, **changes})  # type: ignore[arg-type]
     assert after.in_vain == in_vain, why
-    early = replace(drained, trial=Trial(before=before, settled_at=T0 - WINDOW_S + 1)).judged(T0, **JUDGED)  # type: ignore[arg-type]
+    early = replace(drained, trial=Trial(before=before, consumers=4, settled_at=T0 - WINDOW_S + 1)).judged(T0, **JUDGED)  # type: ignore[arg-type]
     assert (early.in_vain, early.trial is None) == (2, False)
 
 
 def test_a_step_before_anything_is_known_is_not_judged() -> None:
-    assert Drained().stepped_up() == Drained()
+    assert Drained().stepped_up(4) == Drained()
+
+
+def test_what_is_given_back_begins_before_the_first_step_in_vain() -> None:
+    drained = replace(Drained(samples=FULL).stepped_up(4), in_vain=1, consumers=3, level=20.0)
+    settled = replace(drained, trial=replace(drained.trial or Trial(before=0, consumers=0), settled_at=T0 - WINDOW_S))
+    assert settled.judged(T0, **JUDGED).consumers == 3  # type: ignore[arg-type]
+    assert replace(settled, in_vain=0, consumers=0, level=0.0).judged(T0, **JUDGED).consumers == 4  # type: ignore[arg-type]
+    assert settled.judged(T0, **{**JUDGED, "behind": False}).consumers == 0  # type: ignore[arg-type]
 
 
 def test_steps_that_follow_each_other_are_judged_together() -> None:
-    drained = replace(Drained(samples=FULL).stepped_up().stepped_up(), samples=((T0, 300), (T0 + 60, 600)))
+    drained = replace(Drained(samples=FULL).stepped_up(4).stepped_up(5), samples=((T0, 300), (T0 + 60, 600)))
     first = drained.judged(T0 + 60, **JUDGED)  # type: ignore[arg-type]
     assert first.judged(T0 + 60 + WINDOW_S, **JUDGED).in_vain == 2  # type: ignore[arg-type]
 

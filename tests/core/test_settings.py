@@ -195,6 +195,8 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"shrink_step": "-5%"}, "shrink_step: Input should be a number of consumers or a share"),
         ({"turns_per_hour": 0}, "turns_per_hour"),
         ({"give_up_after": 0}, "give_up_after"),
+        ({"give_up_after": None, "give_back": True}, "give_back needs give_up_after"),
+        ({"sizing": "TAIL_LATENCY_1", "give_back": True}, "give_back is for sizing rates"),
         ({"windows": [{"cron": "0 8 * * *"}]}, "windows.0.duration_min: is required"),
         ({"windows": [window(cron="0 8 * *")]}, "windows.0: cron '0 8 * *' must have five fields"),
         ({"windows": [window(cron="0 0 8 * * *")]}, "must have five fields"),

@@ -1,6 +1,7 @@
 """Timelines of what holds a group: each row of the guards' table, from the moment it objects to the one it lets go."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -421,6 +422,32 @@ def test_it_grows_again_once_the_bottleneck_is_gone() -> None:
     assert world.decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
     after = world.run(120)
     assert max(d.consumers for d in after) > 8
+
+
+def test_what_was_in_vain_is_given_back_where_that_is_asked_for() -> None:
+    world = bound_at(33.0, until=1000, give_back=True)
+    world.traffic = rising
+    decisions = world.run(880)
+    assert [decisions[0].consumers, *scalings(decisions)] == [6, 8, 4], "two steps up, both of them back, not asked for again"
+    back = next(d for d in decisions if d.reason is Reason.SCALING_DID_NOT_HELP)
+    assert "2 steps up drained no more than 33 records/s: the bottleneck is elsewhere; 4 drained as much" in back.detail
+    assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
+    assert max(d.consumers for d in world.run(240)) > 8, "the bottleneck is gone"
+
+
+@pytest.mark.parametrize(
+    "kept", [{"min_consumers": 7}, {"paused": "shrinking"}, {"turns_per_hour": 1}], ids=["minimum", "paused", "turns"]
+)
+def test_nothing_is_given_back_that_a_guard_keeps(kept: dict[str, object]) -> None:
+    world = bound_at(33.0, give_back=True)
+    world.traffic = rising
+    grown = world.run(20)[-1]
+    assert grown.consumers == 8
+    world.policy = world.policy.model_copy(update=kept)
+    world.history = replace(world.history, turns=(grown.at,))
+    decisions = world.run(700)
+    assert min(d.consumers for d in decisions) == kept.get("min_consumers", 8)
+    assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
 
 
 def test_a_scheduled_minimum_is_filled_though_growth_did_not_help() -> None:

@@ -99,6 +99,21 @@ def test_growth_that_drains_no_more_stops_and_says_so() -> None:
     assert max(d.consumers for d in work.run(60)) == 11, "the bottleneck is gone"
 
 
+def test_what_was_in_vain_is_given_back_where_that_is_asked_for() -> None:
+    work = bound_at(33.0, give_back=True)
+    assert rise(work, 480).consumers == 7
+    work.rates = even(work.world, 600)
+    decisions = work.run(120)
+    counts = [d.consumers for d in decisions]
+    assert (max(counts), counts[-1]) == (8, 4), "two steps up, and both of them back"
+    back = next(d for d in decisions if d.reason is Reason.SCALING_DID_NOT_HELP)
+    assert "2 steps up drained no more than 33" in back.detail
+    assert "4 drained as much" in back.detail
+    assert {d.consumers for d in work.run(60)} == {4}, "not asked for again"
+    work.downstream = 1e9
+    assert max(d.consumers for d in work.run(60)) >= 8, "the bottleneck is gone"
+
+
 def test_growth_that_drains_more_goes_on() -> None:
     work = bound_at(1e9)
     assert [rise(work, total).consumers for total in (480, 600, 720)] == [7, 8, 11]

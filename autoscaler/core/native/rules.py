@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from autoscaler.core.cycle import Cycle, Step, many, rate_text
-from autoscaler.core.guards import first_objection, least_consumers, most_consumers
+from autoscaler.core.guards import first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.native.count import Count, Remedy, choose
 from autoscaler.core.native.forecast import Forecast, Roof, fits, forecast
 from autoscaler.core.native.outlook import roofs
 from autoscaler.core.native.reading import Unpredictable
 from autoscaler.core.native.values import Assignor, NativeGroup
-from autoscaler.core.objections import Change
+from autoscaler.core.objections import Change, in_vain_text
 from autoscaler.core.orders import Steps
 from autoscaler.core.present import complete, numbered
 from autoscaler.model import Reason
@@ -101,6 +101,15 @@ def keep_bounds(cycle: Cycle) -> Step | None:
     if now < cycle.floor:
         return _ask(cycle, cycle.floor, orders.at_least, f"{orders.least_setting} asks for {cycle.floor}, {now} consume")
     return None
+
+
+def give_back(cycle: Cycle) -> Step | None:
+    """Come down to the number before the steps up that were in vain, where the operator asks for that."""
+    count = to_give_back(cycle)
+    if count is None:
+        return None
+    said = f"{in_vain_text(cycle)}; {count} drained as much"
+    return _if_dynamic(cycle, _ask(cycle, count, Reason.SCALING_DID_NOT_HELP, said))
 
 
 def grow(cycle: Cycle) -> Step | None:
