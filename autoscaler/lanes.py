@@ -58,6 +58,25 @@ class Lanes:
         return frozenset(self._running)
 
 
+class Waits:
+    """Since when which lanes have been busy, so that it can be said when that begins and when it is over."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def news(self, busy: frozenset[str], now: float) -> tuple[frozenset[str], Mapping[str, float]]:
+        """Return the lanes that are busy since this run, and for how many seconds those were that are not any more.
+
+        Args:
+            busy: What ``Lanes.run`` has returned.
+            now: Seconds of a clock that is never set.
+        """
+        began = busy - self._since.keys()
+        over = {name: now - self._since.pop(name) for name in sorted(self._since.keys() - busy)}
+        self._since.update(dict.fromkeys(began, now))
+        return began, over
+
+
 def _started(name: str, work: Work) -> "Future[None]":
     future: Future[None] = Future()
 

@@ -2,7 +2,8 @@
 
 Beside the path, and called from the job before each cycle. A file that has changed is read once it rests, so that one which is
 still being written is not taken for whole. A faulty one is named in the log, all of its problems at once, and the settings that
-are in force stay. What needs a restart is named too, and the rest of the file holds all the same.
+are in force stay; it is read again now and then, because what it refers to may be what was missing. What needs a restart is
+named too, and the rest of the file holds all the same.
 """
 
 import logging
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 # What connections, workers and the query were made with; every other setting of a group is read in each cycle.
 NEEDS_RESTART = frozenset({"group", "cluster", "topics", "mode", "assignment", "reset_policy", "read_committed", "workers"})
 
+_AGAIN_LOOKS = 10  # to read hundreds of groups takes a good part of a second, which a faulty file must not cost in every cycle
+
 _Stamp = tuple[int, int, int]
 
 
@@ -31,20 +34,26 @@ class FollowedFile:
         self._groups = {g.group: g for g in settings.groups}
         self._started = settings
         self._read = self._seen = self._stamp()
+        self._faulty: tuple[str, ...] = ()  # what was said of the file as it is
+        self._looks = 0  # since then
 
     def look(self) -> Mapping[str, Group]:
         """Return the groups whose settings have changed since the last look, by name; nothing while the file is as it was."""
         stamp = self._stamp()
         rests, self._seen = stamp == self._seen, stamp
-        if stamp == self._read or not rests:
+        self._looks += 1
+        again = bool(self._faulty) and self._looks >= _AGAIN_LOOKS
+        if not rests or (stamp == self._read and not again):
             return {}
-        self._read = stamp
+        self._read, self._looks = stamp, 0
         try:
             wanted = load(self._path)
         except SettingsError as e:
-            for problem in e.problems:
+            for problem in e.problems if e.problems != self._faulty else ():
                 log.error("%s: %s; the settings stay as they were", self._path, problem)  # noqa: TRY400  the stack says nothing
+            self._faulty = e.problems
             return {}
+        self._faulty = ()
         return self._taken(wanted)
 
     def _taken(self, wanted: Settings) -> Mapping[str, Group]:

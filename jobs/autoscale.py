@@ -35,7 +35,7 @@ from autoscaler.adapters.processes import ProcessPool, slot_of
 from autoscaler.clusters import Cluster
 from autoscaler.controller import GroupController
 from autoscaler.errors import FencedError, SettingsError, TransientError
-from autoscaler.lanes import Lanes
+from autoscaler.lanes import Lanes, Waits
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
@@ -99,6 +99,7 @@ class Job:
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
         self.lanes = Lanes(patience_s=settings.measure.trigger_s / 2)
+        self.waits = Waits()
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
     def _controller(self, group: Group, site: Site) -> GroupController:
@@ -178,9 +179,18 @@ class Job:
         Clusters are looked after side by side: one that is waited for keeps the groups of the others from nothing.
         """
         self.changed.update(self.followed.look())
-        self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites})
+        self._say(self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
         if self.lanes.busy_s < self.settings.measure.watchdog_s:
             self.watchdog.alive()
+
+    def _say(self, busy: frozenset[str]) -> None:
+        """Say once which clusters' groups are not decided because a cycle of theirs has not come to an end, and when they are."""
+        began, over = self.waits.news(busy, self.clock.monotonic())
+        groups = {s.cluster.name: len(s.groups) for s in self.sites}
+        for name in sorted(began):
+            log.warning("cluster %s: a cycle waits for it still; its %d groups are not decided meanwhile", name, groups[name])
+        for name, lasted_s in over.items():
+            log.warning("cluster %s: its %d groups are decided again, after %.0f s", name, groups[name], lasted_s)
 
     def _cycles(self, site: Site, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
         try:

@@ -5,6 +5,7 @@ without it nobody knows when records are deleted, and everything else goes on. I
 ``kafka_reader`` does.
 """
 
+import logging
 import math
 import threading
 import time
@@ -23,6 +24,7 @@ from autoscaler.topics import patterns, wanted
 
 _EVERY_S = 300.0  # people lengthen a retention while records are at risk, and should see that it has helped
 _LIST_EVERY_S = 60.0  # where a pattern may come to mean other topics
+_REFUSED_S = 60.0  # after an answer that leaves a topic out: who gives the permission should see that it has helped
 _AGAIN_S = 10.0
 _CALL_S = 5.0
 _TOPIC = 2
@@ -67,19 +69,28 @@ class KafkaRetention:
                     self.take(_ask(admin, self._wanted(admin)))
                 finally:
                     threading.Thread(target=admin.close, daemon=True).start()  # it waits for a broker that may be away
+                failed = None
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
-                client_log.info("how long topics keep their records could not be read: %s", named(e))
-                pause = _AGAIN_S
-            self._stop.wait(pause)
+                failed, level = named(e), logging.INFO
+            except Exception as e:  # noqa: BLE001  whatever it is, the thread must look again, and silence would hide it
+                failed, level = f"{type(e).__name__}: {e}", logging.WARNING
+            if failed is not None:
+                client_log.log(level, "how long topics keep their records could not be read: %s", failed)
+            refused = failed is None and bool(self._refused)
+            self._stop.wait(_AGAIN_S if failed is not None else min(pause, _REFUSED_S) if refused else pause)
 
     def _wanted(self, admin: KafkaAdminClient) -> list[str]:
         listed = admin.list_topics() if any(patterns(x) for x in self._topics_of) else ()
         return sorted(frozenset[str]().union(*(wanted(x, listed) for x in self._topics_of)))
 
     def take(self, answers: Mapping[str, Retention | str]) -> None:
-        """Take one read: of each topic what it says, or the name of the error; a topic's error is said once until it changes."""
-        self._latest = {t: a for t, a in answers.items() if isinstance(a, Retention)}
+        """Take one read: of each topic what it says, or the name of the error; a topic's error is said once until it changes.
+
+        What was known of a topic that says an error now stays, as while brokers are away.
+        """
         refused = {t: a for t, a in answers.items() if isinstance(a, str)}
+        kept = {t: r for t, r in self._latest.items() if t in refused}
+        self._latest = kept | {t: a for t, a in answers.items() if isinstance(a, Retention)}
         for topic, why in sorted(refused.items()):
             if self._refused.get(topic) != why:
                 client_log.warning(

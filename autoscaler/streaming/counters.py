@@ -42,7 +42,7 @@ def base_slot(state: State, facts: Facts, rules: Rules) -> int | None:
     return int(slots["id"][old[-1] if len(old) else 0])
 
 
-def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Step:
+def advance(state: State, facts: Facts, base: Array | None, rules: Rules, *, none_at: float = 0.0) -> Step:
     """Count one batch of facts.
 
     Args:
@@ -50,6 +50,7 @@ def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Ste
         facts: Partitions read or failed; partition -1 (a topic that could not be read) must not be among them.
         base: Content of ``base_slot``.
         rules: How to count.
+        none_at: When a look at the cluster found no topic at all that is meant, so that there are no facts; 0: it did not.
     """
     if not len(facts.topic) and not len(state.rows):
         return Step(state=state, write=None, write_id=-1, drop=())
@@ -63,7 +64,7 @@ def advance(state: State, facts: Facts, base: Array | None, rules: Rules) -> Ste
     _count(rows, ends, at[good], _picked(facts, good), renewed[good], rules=rules)
     _rate(rows, at[good], base, rules)
     ends[:, _made_anew(rows, at, renewed, good)] = -1
-    now = float(facts.ts.max()) if len(facts.ts) else 0.0
+    now = float(facts.ts.max()) if len(facts.ts) else none_at
     keep = rows["seen"] >= now - rules.forget_s
     rows, ends = rows[keep], ends[:, keep]
     return _kept(replace(state, rows=rows, ends=ends), bool(good.any()), base_slot(state, facts, rules), rules)

@@ -23,7 +23,7 @@ from autoscaler.streaming import reading, schema
 from autoscaler.streaming.client import Clients
 from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
 from autoscaler.streaming.reading import Part, Share
-from autoscaler.topics import means, names
+from autoscaler.topics import means, names, patterns
 
 _CLIENTS = Clients()  # lives as long as the executor's Python worker, which Spark reuses from batch to batch
 _ROWS = pa.schema([("bucket", pa.int32()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary())])
@@ -73,6 +73,11 @@ class Plan:
         """Return every topic that a group names."""
         return frozenset(t for topics in self.topics_of.values() for t in names(topics))
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Return every pattern of a group."""
+        return tuple(sorted({p for topics in self.topics_of.values() for p in patterns(topics)}))
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -107,6 +112,8 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     """
     shares, leaderless = _shares(plan, picture)
     missing = {t: _absent(t, picture) for t in sorted(plan.names | picture.missing.keys()) if t not in picture.topics}
+    if picture.error and not picture.topics:  # or nobody could tell this from a cluster on which a pattern means nothing
+        missing |= dict.fromkeys(plan.patterns, picture.error)
     wanted = {g: _wanted(topics, picture) for g, topics in plan.topics_of.items()}
     coordinated = {g for s in shares for g in s.groups}
     uncoordinated = {g: w for g, w in wanted.items() if g not in coordinated and w}

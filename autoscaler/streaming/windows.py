@@ -49,7 +49,8 @@ def step(
     read = _facts(facts)
     used = counters.base_slot(state, read, rules)
     base = None if used is None else np.frombuffer(slot(used), SLOT)
-    done = counters.advance(state, read, base, rules)
+    nothing = not lost.num_rows and not facts.num_rows
+    done = counters.advance(state, read, base, rules, none_at=read_ts if nothing else 0.0)
     state = with_commits(done.state, [g.group for g in groups], _commits(commits))
     loads = _loads(state, groups, lags(state, groups, read_ts, rules, done.state), read_ts, facts=facts, commits=commits)
     if lost.num_rows:
@@ -162,7 +163,7 @@ def _loads(
 
 
 def _lost(lost: pa.Table, groups: Sequence[GroupRules], read_ts: float) -> pa.Table:
-    """Return a row of partition -1 for each of a group's topics that could not be read at all."""
+    """Return a row of partition -1 for each of a group's topics, or patterns, of which nothing could be read at all."""
     rows = [
         {
             "group": group.group, "topic": r["topic"], "partition": -1, "topic_id": "", "read_ts": read_ts, "known": False,
@@ -170,7 +171,7 @@ def _lost(lost: pa.Table, groups: Sequence[GroupRules], read_ts: float) -> pa.Ta
         }
         for r in lost.select(["topic", "error"]).to_pylist()
         for group in groups
-        if means(group.topics, r["topic"])
+        if r["topic"] in group.topics or means(group.topics, r["topic"])
     ]  # fmt: skip
     return schema.table(rows, schema.LOADS)
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from autoscaler.lanes import Lanes
+from autoscaler.lanes import Lanes, Waits
 
 
 @pytest.fixture
@@ -68,3 +68,14 @@ def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: thre
         Lanes(30.0).run({"a": fails, "b": lambda: None})
     with pytest.raises(ValueError, match="no such luck"):
         Lanes(0.0).run({"only": fails})
+
+
+def test_when_a_lane_begins_to_wait_and_when_that_is_over_is_told_once() -> None:
+    waits = Waits()
+    assert waits.news(frozenset(), 0) == (frozenset(), {})
+    assert waits.news(frozenset({"east"}), 1) == (frozenset({"east"}), {})
+    assert waits.news(frozenset({"east", "west"}), 2) == (frozenset({"west"}), {})
+    assert waits.news(frozenset({"east", "west"}), 3) == (frozenset(), {})
+    assert waits.news(frozenset({"west"}), 4) == (frozenset(), {"east": 3})
+    assert waits.news(frozenset({"east"}), 5) == (frozenset({"east"}), {"west": 3})
+    assert waits.news(frozenset(), 5.5) == (frozenset(), {"east": 0.5})

@@ -99,6 +99,20 @@ def test_a_faulty_file_is_named_once_and_the_settings_stay(
     assert file.looks()["g"].max_consumers == 4, "mended, it holds"
 
 
+def test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is(
+    file: File, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """As while a mounted secret is replaced: the configuration itself does not change again."""
+    secret = tmp_path / "password"
+    connection = {"bootstrap.servers": "localhost:9092", "sasl.password": f"file:{secret}"}
+    file.write({**GROUP, "paused": "all"}, OTHER, clusters=[{"connection": connection}])
+    assert file.looks(40) == {}
+    assert caplog.text.count("cannot be read") == 1
+    secret.write_text("s", encoding="utf-8")
+    assert file.looks(20)["g"].paused == "all"
+    assert file.looks(40) == {}
+
+
 def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothing(
     file: File, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,6 +59,9 @@ def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(
         until(lambda: (found := measured.batch()[group]).known and len(found.loads) == 5)
         delete(broker, second)
         until(lambda: listed(found := measured.batch()[group]) == {first} and found.known and not found.lost)
+        delete(broker, first)
+        delete(broker, other)
+        until(lambda: measured.batch() == {})  # the last of them goes too
 
 
 def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(secure_broker: Broker, group: str) -> None:

@@ -3,9 +3,13 @@
 import math
 import time
 
+import pytest
 from confluent_kafka.admin import AclOperation
+from kafka import KafkaAdminClient
 
+from autoscaler import kafka_python
 from autoscaler.adapters.kafka_retention import KafkaRetention
+from autoscaler.adapters.kafka_topics import Connection
 from autoscaler.embedded.broker import Broker
 from autoscaler.model import Retention
 from tests.conftest import create_topic
@@ -35,6 +39,38 @@ def test_what_a_topic_was_made_with_is_known_and_what_is_not_set_as_well(broker:
         "compacted": Retention(seconds=math.inf, bytes=math.inf),
     }
     assert set(found) == set(topics.values())
+
+
+def test_what_was_read_of_a_topic_stays_while_it_says_an_error(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    reader = KafkaRetention(broker.connection(), [("t", "u")])
+    try:
+        day, hour = Retention(seconds=86_400.0, bytes=math.inf), Retention(seconds=3600.0, bytes=math.inf)
+        reader.take({"t": day, "u": day})
+        for _ in range(2):
+            reader.take({"t": "TopicAuthorizationFailedError", "u": hour})
+            assert reader.retention() == {"t": day, "u": hour}
+        assert caplog.text.count("topic t: how long it keeps its records could not be read") == 1
+        reader.take({"u": hour})
+        assert reader.retention() == {"u": hour}, "nobody consumes it any more"
+    finally:
+        reader.close()
+
+
+def test_whatever_goes_wrong_it_is_read_again(
+    broker: Broker, group: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create_topic(broker, f"plain-{group}", 1)
+    answers = iter((ZeroDivisionError("a defect"),))
+
+    def connect(connection: Connection, deadline: float) -> KafkaAdminClient:
+        for error in answers:
+            raise error
+        return kafka_python.connect(connection, deadline)
+
+    monkeypatch.setattr("autoscaler.adapters.kafka_retention.connect", connect)
+    monkeypatch.setattr("autoscaler.adapters.kafka_retention._AGAIN_S", 0.05)
+    assert set(known(KafkaRetention(broker.connection(), [(topic,)]), 1)) == {topic}
+    assert "ZeroDivisionError: a defect" in caplog.text
 
 
 def test_a_topic_whose_settings_may_not_be_seen_is_unknown_and_the_others_are_known(secure_broker: Broker, group: str) -> None:

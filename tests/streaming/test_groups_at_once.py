@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.streaming import schema
+from autoscaler.streaming import reading, schema
 from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.state import SLOT, State, dump, load
@@ -134,7 +134,7 @@ def _committed(at: float, offset: int) -> pa.Table:
 
 
 def test_a_read_that_lists_nothing_leaves_nothing_known() -> None:
-    """The only topic that a pattern means was deleted; or the job starts anew and no broker has answered yet."""
+    """The only topic that a pattern means was deleted: it is forgotten like any other."""
     bucket = Bucket([PATTERN])
     for s in range(20):
         (row,) = bucket.read(_one(101.0 + s, 100 * s), _committed(101.0 + s, 100 * s))
@@ -145,6 +145,20 @@ def test_a_read_that_lists_nothing_leaves_nothing_known() -> None:
         ages.append(row["age_s"])
     assert not row["known"]
     assert ages == [float(s) for s in range(1, 11)]
+    assert bucket.read(schema.FACTS.empty_table(), schema.COMMITS.empty_table()) == []
+
+
+def test_what_a_pattern_means_stays_while_no_broker_has_answered() -> None:
+    """The job starts anew, and nobody tells which topics there are: the window goes on with those that it knows."""
+    bucket = Bucket([PATTERN])
+    for s in range(20):
+        bucket.read(_one(101.0 + s, 100 * s), _committed(101.0 + s, 100 * s))
+    for s in range(30):
+        lost = reading.topic_errors({"^a$": "no broker has answered yet"}, 121.0 + s)
+        row, absent = bucket.read(lost, schema.COMMITS.empty_table())
+        assert (row["topic"], row["age_s"]) == ("a", s + 1.0)
+        assert (absent["topic"], absent["partition"], absent["error"]) == ("^a$", -1, "no broker has answered yet")
+    assert not row["known"]
 
 
 @pytest.mark.parametrize(("partitions", "failed"), [((0,), (0,)), ((0, 1), (0,))])

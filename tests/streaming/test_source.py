@@ -65,6 +65,16 @@ def test_one_bucket_reads_all_brokers_in_one_task_and_several_in_one_each() -> N
     assert [[s.node for s in shard.shares] for shard in shards(plan(2, g=("t",)), picture)] == [[1], [2]]
 
 
+def test_a_pattern_of_which_nobody_could_say_what_it_means_is_not_one_that_means_nothing() -> None:
+    wanted = plan(g=("^a", "!^ab", "t"), h=("^a", "^b"))
+    (away,) = shards(wanted, Picture(error="no broker has answered yet"))
+    assert away.missing == dict.fromkeys(("^a", "^b", "t"), "no broker has answered yet")
+    (answered,) = shards(wanted, Picture(error=None))
+    assert set(answered.missing) == {"t"}
+    (known,) = shards(wanted, replace(ONE, error="away for now"))
+    assert known.missing == {}, "what they meant last is asked for"
+
+
 ONE = Picture({1: "a:1", 2: "b:1"}, {"t": Topic("id", np.arange(4, dtype="i4"), np.array([1, 2, 1, 2], "i4"))}, {}, {}, None)
 
 
