@@ -84,13 +84,9 @@ class KafkaRetention:
         return sorted(frozenset[str]().union(*(wanted(x, listed) for x in self._topics_of)))
 
     def take(self, answers: Mapping[str, Retention | str]) -> None:
-        """Take one read: of each topic what it says, or the name of the error; a topic's error is said once until it changes.
-
-        What was known of a topic that says an error now stays, as while brokers are away.
-        """
+        """Take one read: of each topic what it says, or the name of the error; a topic's error is said once until it changes."""
+        self._latest = {t: a for t, a in answers.items() if isinstance(a, Retention)}
         refused = {t: a for t, a in answers.items() if isinstance(a, str)}
-        kept = {t: r for t, r in self._latest.items() if t in refused}
-        self._latest = kept | {t: a for t, a in answers.items() if isinstance(a, Retention)}
         for topic, why in sorted(refused.items()):
             if self._refused.get(topic) != why:
                 client_log.warning(

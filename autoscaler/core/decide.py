@@ -23,7 +23,7 @@ from autoscaler.core.present import follows_placement
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
-from autoscaler.core.uneven import carries, own_capacities, own_text, partition_text
+from autoscaler.core.uneven import carries, of_each, own_capacities, own_text, partition_text
 from autoscaler.core.voluntary import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import UNEVEN, r_score
@@ -399,7 +399,7 @@ def _advice(cycle: Cycle) -> str:
     elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
         now = f"no group {cycle.policy.group!r} exists on this cluster yet"
     return (
-        f"{now}; placed by load: {many(planned.consumers, 'consumer')} of {rate_text(cycle.policy.usable_bytes_per_s)}, "
+        f"{now}; placed by load: {many(planned.consumers, 'consumer')} of {of_each(cycle, cycle.policy.usable_bytes_per_s)}, "
         f"the hottest with {rate_text(after)}, {many(len(moved(present.owner, planned.owner)), 'partition')} moved"
     )
 

@@ -4,6 +4,7 @@ from autoscaler.core.approach import approach, limit_of_fit
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
 from autoscaler.core.guards import most_consumers
 from autoscaler.core.load import assumed_rates
+from autoscaler.core.uneven import of_each
 from autoscaler.model import Reason
 from autoscaler.packing import Fitted
 
@@ -26,7 +27,7 @@ def place_first(cycle: Cycle) -> Step | None:
         fitted.plan.owner,
         reason=Reason.PARTITIONS_CHANGED,
         detail=f"{len(present.unplaced)} partitions with {rate_text(cycle.load.total_bytes_per_s)} have no consumer yet and need "
-        f"{fitted.plan.consumers} of {rate_text(usable)} each",
+        f"{fitted.plan.consumers} of {of_each(cycle, usable)} each",
         limited_by=limit_of_fit(cycle, fitted, most_consumers(cycle, hard_only=True)),
         hot=(),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
 from autoscaler.topics import names, unmatched
@@ -105,6 +105,44 @@ def read_load(
         stalled=still,
         halted=halted,
     )
+
+
+def sound(snapshot: LoadSnapshot) -> LoadSnapshot:
+    """Return a snapshot without values that can be none (no number, infinite, below nothing): they are unknown, never zero.
+
+    A partition with one of them is not known, nor is one that is said to be known without a rate or a lag.
+    """
+    loads = tuple(x if _is_sound(x) else _without_unsound(x) for x in snapshot.loads)
+    if all(a is b for a, b in zip(loads, snapshot.loads, strict=True)):
+        return snapshot
+    return replace(snapshot, loads=loads, known=snapshot.known and all(x.known for x in loads))
+
+
+def _can_be(value: float) -> bool:
+    return 0 <= value < math.inf  # not true of what is no number
+
+
+def _is_sound(x: PartitionLoad) -> bool:
+    told = not x.known or not (x.bytes_per_s is None or x.records_per_s is None or x.lag_records is None)
+    values = (x.bytes_per_s, x.records_per_s, x.lag_records, x.lag_bytes, x.lag_s, x.age_s)
+    return told and all(v is None or _can_be(v) for v in values)
+
+
+def _without_unsound(x: PartitionLoad) -> PartitionLoad:
+    return replace(
+        x,
+        bytes_per_s=_if_sound(x.bytes_per_s),
+        records_per_s=_if_sound(x.records_per_s),
+        lag_records=None if x.lag_records is None or x.lag_records < 0 else x.lag_records,
+        lag_bytes=_if_sound(x.lag_bytes),
+        lag_s=_if_sound(x.lag_s),
+        age_s=x.age_s if _can_be(x.age_s) else math.inf,
+        known=False,
+    )
+
+
+def _if_sound(value: float | None) -> float | None:
+    return value if value is not None and _can_be(value) else None
 
 
 def assumed_rates(partitions: Collection[TopicPartition], usable: float, consumers: int) -> dict[TopicPartition, float]:

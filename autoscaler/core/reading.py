@@ -7,7 +7,7 @@ from autoscaler.core.capacity import Capacity, in_use
 from autoscaler.core.cycle import Cycle
 from autoscaler.core.deadlines import find_risks
 from autoscaler.core.history import History
-from autoscaler.core.load import GroupLoad, read_load
+from autoscaler.core.load import GroupLoad, read_load, sound
 from autoscaler.core.native.drains import STILL_S, Drains
 from autoscaler.core.native.outlook import look_ahead, sized
 from autoscaler.core.native.reading import Unpredictable
@@ -25,6 +25,7 @@ _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no numbe
 
 def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
+    observation = replace(observation, snapshot=sound(observation.snapshot))
     parked = observation.state.parked if observation.state is not None else {}
     before, history = history.tracks, replace(history, tracks=follow(history.tracks, observation.snapshot))
     holding = Holding(

@@ -26,7 +26,7 @@ def read_gauge(observation: Observation, load: GroupLoad, busy: Busy, capacity: 
         capacity: What one consumer is taken for.
         policy: With that capacity.
     """
-    if policy.sizing != "rates" or observation.state is None:
+    if policy.sizing != "rates":
         return Gauge()
     return Gauge(speeds=_speeds(observation, busy, capacity, policy), counts=_counts(observation, load, policy))
 
@@ -63,6 +63,12 @@ def in_all(cycle: Cycle, consumer: int) -> str:
 def one_of_the_group(cycle: Cycle, consumer: int, level: float) -> str:
     """Return a level of a consumer that is like the group's, in what fills a certain one."""
     return f"{_records(cycle, level):.4g} records/s" if by_records(cycle, consumer) else rate_text(level)
+
+
+def of_each(cycle: Cycle, level: float) -> str:
+    """Return a level of one consumer in everything that limits it."""
+    records = f" and {_records(cycle, level):.4g} records/s" if cycle.planner.gauge.counts else ""
+    return f"{rate_text(level)}{records}"
 
 
 def partition_text(cycle: Cycle, partition: TopicPartition, limit: float) -> tuple[str, str]:

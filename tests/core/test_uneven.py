@@ -63,7 +63,7 @@ def test_what_records_count_for() -> None:
         load(tp(3), 10.0, records_per_s=float("nan")),
     ])  # fmt: skip
     assert gauge(seen, state(TWO), rules).counts == {tp(0): 20, tp(1): 5, tp(2): 12.5, tp(3): 12.5}
-    assert gauge(seen, None, rules) == Gauge()
+    assert gauge(seen, None, rules).counts == gauge(seen, state(TWO), rules).counts, "advice is placed by it too"
     assert gauge(snapshot(rates(10, 10)), state(TWO), rules).counts == {}, "no more than their bytes: one limit is enough"
 
 
@@ -107,3 +107,14 @@ def test_records_that_must_be_read_before_they_are_deleted_fill_a_consumer_too()
     decision, _ = decide(watched, History(), rules, T0)
     assert decision.reason is Reason.RETENTION_AT_RISK
     assert len(decision.requested) == 2
+
+
+def test_advice_to_a_group_without_a_control_log_counts_its_records() -> None:
+    seen = snapshot([load(tp(i), 10.0, records_per_s=10.0) for i in range(8)])
+    watched = Observation(group="g", snapshot=seen, state=None)
+    decision, _ = decide(watched, History(), policy(mode="advise", capacity_records_per_s=20.0), T0)
+    assert (decision.recommended, decision.lower_bound) == (8, 8)
+    assert "need 8 of 80 B/s and 16 records/s each" in decision.detail
+    assert "placed by load: 8 consumers of 80 B/s and 16 records/s" in decision.detail
+    plain, _ = decide(watched, History(), policy(mode="advise"), T0)
+    assert (plain.recommended, "records/s" in plain.detail) == (1, False)

@@ -41,21 +41,6 @@ def test_what_a_topic_was_made_with_is_known_and_what_is_not_set_as_well(broker:
     assert set(found) == set(topics.values())
 
 
-def test_what_was_read_of_a_topic_stays_while_it_says_an_error(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    reader = KafkaRetention(broker.connection(), [("t", "u")])
-    try:
-        day, hour = Retention(seconds=86_400.0, bytes=math.inf), Retention(seconds=3600.0, bytes=math.inf)
-        reader.take({"t": day, "u": day})
-        for _ in range(2):
-            reader.take({"t": "TopicAuthorizationFailedError", "u": hour})
-            assert reader.retention() == {"t": day, "u": hour}
-        assert caplog.text.count("topic t: how long it keeps its records could not be read") == 1
-        reader.take({"u": hour})
-        assert reader.retention() == {"u": hour}, "nobody consumes it any more"
-    finally:
-        reader.close()
-
-
 def test_whatever_goes_wrong_it_is_read_again(
     broker: Broker, group: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

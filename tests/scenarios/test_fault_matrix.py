@@ -54,8 +54,8 @@ def beyond_the_end(load: PartitionLoad) -> PartitionLoad:
     return replace(load, committed=10**9, lag_records=None, lag_bytes=None, lag_s=None, known=False)
 
 
-def no_number(rate: float) -> Fault:
-    return lambda load: replace(load, bytes_per_s=rate)
+def without(**values: float | None) -> Fault:
+    return lambda load: replace(load, **values)  # type: ignore[arg-type]
 
 
 ONE, ALL = frozenset({tp(5)}), frozenset(map(tp, range(16)))
@@ -65,9 +65,16 @@ FAULTS: Mapping[str, tuple[Fault, frozenset[TopicPartition]]] = {
     "a partition was never measured": (never_read, ONE),
     "commits cannot be read": (no_commits, ALL),
     "an offset lies beyond the end": (beyond_the_end, ONE),
-    "a rate is not a number": (no_number(float("nan")), ONE),
-    "a rate is negative": (no_number(-1e9), ONE),
-    "a rate is infinite": (no_number(float("inf")), ONE),
+    "a rate is not a number": (without(bytes_per_s=float("nan")), ONE),
+    "a rate is negative": (without(bytes_per_s=-1e9), ONE),
+    "a rate is infinite": (without(bytes_per_s=float("inf")), ONE),
+    "a rate of records is missing": (without(records_per_s=None), ALL),
+    "a rate of records is not a number": (without(records_per_s=float("nan")), ONE),
+    "a lag is missing": (without(lag_records=None, lag_bytes=None, lag_s=None), ONE),
+    "a lag is not a number": (without(lag_s=float("nan")), ONE),
+    "a lag is negative": (without(lag_records=-5, lag_bytes=-5e3, lag_s=-1.0), ONE),
+    "a lag is infinite": (without(lag_s=float("inf"), lag_bytes=float("inf")), ONE),
+    "an age is not a number": (without(age_s=float("nan"), known=True), ONE),
     "the retention cannot be read": (lambda load: load, ALL),
 }
 UNREADABLE = "the retention cannot be read"
