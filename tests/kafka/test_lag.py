@@ -1,5 +1,6 @@
 """Lag on a real broker: what counts as unread, from where, and since when."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,9 +10,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.kafka_tail import KafkaTails
+from autoscaler.core.deadlines import Drain, find_risks, time_to_close
 from autoscaler.core.progress import Holding, Progress, Track, follow, judge
 from autoscaler.embedded.broker import Broker
-from autoscaler.model import LoadSnapshot, PartitionLoad, Span
+from autoscaler.model import LoadSnapshot, PartitionLoad, Retention, Span
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
@@ -188,16 +190,18 @@ def test_a_topic_that_may_not_be_read_has_lags_that_count(secure_broker: Broker,
             tails.close()
 
 
-def progress(measured: Measured, wanted: Progress) -> None:
+def progress(measured: Measured, wanted: Progress, *, held: bool = True, parked: bool = False) -> None:
     """Measure until partition 0 gets on as wanted; a second and a half is all the patience there is."""
-    topic = measured.groups[0].topics[0]
-    holding = Holding(held={Partition(topic, 0)}, parked=(), commits_often=True, patience_s=1.5)
+    zero = Partition(measured.groups[0].topics[0], 0)
+    holding = Holding(
+        held={zero} if held else (), parked={zero} if parked else (), commits_often=True, patience_s=1.5
+    )  # fmt: skip
     tracks: Mapping[Partition, Track] = {}
     limit = time.monotonic() + 60
     while True:
         found = measured.one()
         tracks = follow(tracks, found)
-        how = judge(found.loads[0], tracks.get(Partition(topic, 0)), found.sample_ts, holding) if found.loads else None
+        how = judge(found.loads[0], tracks.get(zero), found.sample_ts, holding) if found.loads else None
         if how is wanted:
             return
         assert time.monotonic() < limit, (how, found)
@@ -212,6 +216,8 @@ def test_how_a_partition_gets_on_is_seen_from_its_offsets(
         progress(measured, Progress.NO_TRAFFIC)
         produce(topic, {0: 10})
         progress(measured, Progress.STALL)
+        progress(measured, Progress.STOP, held=False)
+        progress(measured, Progress.POISON, held=False, parked=True)
         commit(broker, group, topic, {0: 10})
         progress(measured, Progress.OK)
         producer = written(transaction(broker, f"stays-open-{topic}"), topic, 3)
@@ -230,3 +236,31 @@ def test_an_offset_that_goes_back_is_seen_to(broker: Broker, topic: str, group: 
         tracks = follow(tracks, back)
         holding = Holding(held=(), parked=(), commits_often=True, patience_s=30)
         assert judge(back.loads[0], tracks[Partition(topic, 0)], back.sample_ts, holding) is Progress.REWIND
+
+
+def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
+    broker: Broker, topic: str, group: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.core.deadlines.WINDOW_S", 4.0)
+    backlog, pace, zero = 1500, 60.0, Partition(topic, 0)
+    commit(broker, group, topic, {0: 0})
+    with watching(broker, group, topic) as measured:
+        measured.until(lambda s: s.known)
+        produce(topic, {0: backlog})
+        measured.until(lambda s: s.known and s.loads[0].lag_records == backlog and s.loads[0].records_per_s == 0)
+        began, told = time.time(), dict[float, float]()
+        drains: Mapping[Partition, Drain] = {}
+        while (left := (found := measured.one()).loads[0].lag_records) != 0:
+            assert left is not None
+            kept = {topic: Retention(seconds=600, bytes=math.inf)}
+            drains = find_risks(found, kept, drains, still=(), near_s=600, tolerance=0.1)[1]
+            close_s = time_to_close(found.loads[0], drains[zero].rate(found.sample_ts, found.loads[0].committed or 0))
+            if close_s is not None:
+                told[found.sample_ts] = close_s
+            commit(broker, group, topic, {0: min(backlog, int(pace * (time.time() - began)))})
+            time.sleep(0.2)
+        over = found.sample_ts
+    early = {at: told[at] for at in sorted(told) if 8 < at - began < 15}
+    assert early
+    for at, close_s in early.items():
+        assert close_s == pytest.approx(over - at, rel=0.3)
