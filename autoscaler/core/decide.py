@@ -14,6 +14,7 @@ from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.fallback import or_fallback
 from autoscaler.core.forced import place_added, place_first, replace_lost
+from autoscaler.core.fullness import carries, of_each, own_capacities, own_text, partition_text
 from autoscaler.core.guards import guarded
 from autoscaler.core.history import History, Intent, moved
 from autoscaler.core.in_time import as_urgent, risk_text
@@ -23,7 +24,6 @@ from autoscaler.core.present import follows_placement
 from autoscaler.core.progress import Progress
 from autoscaler.core.published_sizing import as_published
 from autoscaler.core.reading import read_cycle
-from autoscaler.core.uneven import carries, of_each, own_capacities, own_text, partition_text
 from autoscaler.core.voluntary import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import UNEVEN, r_score

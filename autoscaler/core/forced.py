@@ -2,9 +2,9 @@
 
 from autoscaler.core.approach import approach, limit_of_fit
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.fullness import of_each
 from autoscaler.core.guards import most_consumers
 from autoscaler.core.load import assumed_rates
-from autoscaler.core.uneven import of_each
 from autoscaler.model import Reason
 from autoscaler.packing import Fitted
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from autoscaler.core.capacity import Capacity, in_use
 from autoscaler.core.cycle import Cycle
 from autoscaler.core.deadlines import find_risks
+from autoscaler.core.fullness import read_gauge
 from autoscaler.core.history import History
 from autoscaler.core.load import GroupLoad, read_load, sound
 from autoscaler.core.native.drains import STILL_S, Drains
@@ -16,7 +17,6 @@ from autoscaler.core.planner import Planner
 from autoscaler.core.present import Present, complete, follows_placement, held, read_present
 from autoscaler.core.progress import Holding, Progress, Track, follow, judged
 from autoscaler.core.size import measure_size
-from autoscaler.core.uneven import read_gauge
 from autoscaler.model import CapacitySource, Observation, TopicPartition
 from autoscaler.policy import Policy
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from autoscaler.core.approach import approach, limit_of_fit, worthwhile
 from autoscaler.core.cycle import Cycle, Step, names, rate_text
+from autoscaler.core.fullness import carries, in_all, one_of_the_group
 from autoscaler.core.guards import Bound, first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.in_time import as_urgent, catching_up
 from autoscaler.core.objections import Change, in_vain_text
 from autoscaler.core.orders import Steps
 from autoscaler.core.present import pad
 from autoscaler.core.size import relabel
-from autoscaler.core.uneven import carries, in_all, one_of_the_group
 from autoscaler.model import Reason, TopicPartition
 from autoscaler.packing import Fitted, drain, r_score
 

@@ -8,9 +8,9 @@ import pytest
 from autoscaler.core.busy import Busy
 from autoscaler.core.capacity import Capacity
 from autoscaler.core.decide import decide, hold
+from autoscaler.core.fullness import read_gauge
 from autoscaler.core.history import History
 from autoscaler.core.load import read_load
-from autoscaler.core.uneven import read_gauge
 from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
 from autoscaler.packing import Gauge
 from autoscaler.policy import Policy
