@@ -23,6 +23,7 @@ Preset = Literal["lean", "even", "balanced", "quiet"]
 Paused = Literal["all", "growing", "shrinking"]
 Fallback = Literal["hold", "static", "current_if_higher", "current_if_lower"]
 PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
+UP_RATIO, DOWN_RATIO = 0.9, 0.4  # of the published sizings, as in the papers, where nothing else is said
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
 
 
@@ -258,7 +259,7 @@ def _sizing_contradictions(group: Mapping[str, object]) -> list[str]:
     if group.get("sizing") == "TAIL_LATENCY_2" and group.get("rebalance_s") is None:
         found.append("sizing TAIL_LATENCY_2 needs rebalance_s: without the time that a rebalance takes it is TAIL_LATENCY_1")
     up, down = group.get("up_ratio"), group.get("down_ratio")
-    up, down = 0.9 if up is None else up, 0.4 if down is None else down
+    up, down = UP_RATIO if up is None else up, DOWN_RATIO if down is None else down
     if isinstance(up, int | float) and isinstance(down, int | float) and down > up:
         found.append(f"down_ratio {down:g} is above up_ratio {up:g}: what is added would be taken away again")
     return found

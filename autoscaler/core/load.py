@@ -123,7 +123,7 @@ def _can_be(value: float) -> bool:
 
 
 def _is_sound(x: PartitionLoad) -> bool:
-    told = not x.known or not (x.bytes_per_s is None or x.records_per_s is None or x.lag_records is None)
+    told = not x.known or not (x.bytes_per_s is None or x.records_per_s is None or x.lag_records is None or x.lag_bytes is None)
     values = (x.bytes_per_s, x.records_per_s, x.lag_records, x.lag_bytes, x.lag_s, x.age_s)
     return told and all(v is None or _can_be(v) for v in values)
 

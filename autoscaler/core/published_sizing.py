@@ -11,9 +11,9 @@ from autoscaler.core.cycle import Cycle, Step, many, names
 from autoscaler.core.guards import most_consumers
 from autoscaler.core.published_policies import Action, Placement, auto_scale_cg, linear, tail_latency_1, tail_latency_2
 from autoscaler.model import Reason, TopicPartition
-from autoscaler.policy import Policy
+from autoscaler.policy import DOWN_RATIO, UP_RATIO, Policy
 
-WANTED_S, UP, DOWN = 5.0, 0.9, 0.4  # what the papers use where nothing else is said
+WANTED_S = 5.0  # what the papers use where nothing else is said
 
 
 def as_published(cycle: Cycle) -> Step | None:
@@ -43,7 +43,12 @@ def _answer(
     rates: Mapping[TopicPartition, float],
     lags: Mapping[TopicPartition, float],
 ) -> tuple[Action, Placement[TopicPartition]]:
-    mu, wanted, up, down = policy.able_bytes_per_s, _wanted_s(policy), policy.up_ratio or UP, policy.down_ratio or DOWN
+    mu, wanted, up, down = (
+        policy.able_bytes_per_s,
+        _wanted_s(policy),
+        policy.up_ratio or UP_RATIO,
+        policy.down_ratio or DOWN_RATIO,
+    )
     match policy.sizing:
         case "LINEAR":
             return linear(current, rates, mu=mu, up_ratio=up, down_ratio=down)
