@@ -59,21 +59,28 @@ class Lanes:
 
 
 class Waits:
-    """Since when which lanes have been busy, so that it can be said when that begins and when it is over."""
+    """Since when which lanes have been busy, so that it can be said when one is so for long, and when that is over.
 
-    def __init__(self) -> None:
+    Args:
+        patience_s: For how long a lane may be busy before it is worth a word, in seconds.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._since: dict[str, float] = {}
+        self._told: set[str] = set()
 
     def news(self, busy: frozenset[str], now: float) -> tuple[frozenset[str], Mapping[str, float]]:
-        """Return the lanes that are busy since this run, and for how many seconds those were that are not any more.
+        """Return the lanes that have been busy for so long by now, and for how many seconds those told before were that are free.
 
         Args:
             busy: What ``Lanes.run`` has returned.
             now: Seconds of a clock that is never set.
         """
-        began = busy - self._since.keys()
-        over = {name: now - self._since.pop(name) for name in sorted(self._since.keys() - busy)}
-        self._since.update(dict.fromkeys(began, now))
+        over = {name: now - self._since[name] for name in sorted(self._told - busy)}
+        self._since = {name: self._since.get(name, now) for name in busy}
+        began = frozenset(name for name in busy - self._told if now - self._since[name] >= self._patience_s)
+        self._told = (self._told & busy) | began
         return began, over
 
 

@@ -50,6 +50,7 @@ from autoscaler.topics import names, subscribed
 EXIT_FENCED = 77
 EXIT_SETTINGS = 78
 _CLOSE_S = 5.0
+_WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that somebody may miss
 
 log = logging.getLogger("autoscale")
 
@@ -99,7 +100,7 @@ class Job:
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
         self.lanes = Lanes(patience_s=settings.measure.trigger_s / 2)
-        self.waits = Waits()
+        self.waits = Waits(_WAITS_S)
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
     def _controller(self, group: Group, site: Site) -> GroupController:
@@ -188,9 +189,9 @@ class Job:
         began, over = self.waits.news(busy, self.clock.monotonic())
         groups = {s.cluster.name: len(s.groups) for s in self.sites}
         for name in sorted(began):
-            log.warning("cluster %s: a cycle waits for it still; its %d groups are not decided meanwhile", name, groups[name])
+            log.warning("cluster %s: a cycle waits for it still; its groups (%d) are not decided meanwhile", name, groups[name])
         for name, lasted_s in over.items():
-            log.warning("cluster %s: its %d groups are decided again, after %.0f s", name, groups[name], lasted_s)
+            log.warning("cluster %s: its groups (%d) are decided again, after %.0f s", name, groups[name], lasted_s)
 
     def _cycles(self, site: Site, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
         try:

@@ -71,11 +71,16 @@ def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: thre
 
 
 def test_when_a_lane_begins_to_wait_and_when_that_is_over_is_told_once() -> None:
-    waits = Waits()
-    assert waits.news(frozenset(), 0) == (frozenset(), {})
-    assert waits.news(frozenset({"east"}), 1) == (frozenset({"east"}), {})
-    assert waits.news(frozenset({"east", "west"}), 2) == (frozenset({"west"}), {})
-    assert waits.news(frozenset({"east", "west"}), 3) == (frozenset(), {})
-    assert waits.news(frozenset({"west"}), 4) == (frozenset(), {"east": 3})
-    assert waits.news(frozenset({"east"}), 5) == (frozenset({"east"}), {"west": 3})
-    assert waits.news(frozenset(), 5.5) == (frozenset(), {"east": 0.5})
+    waits = Waits(patience_s=2)
+    east, both, nobody = frozenset({"east"}), frozenset({"east", "west"}), frozenset[str]()
+    assert waits.news(nobody, 0) == (nobody, {})
+    assert waits.news(east, 1) == (nobody, {})
+    assert waits.news(nobody, 2) == (nobody, {}), "a cycle that took a little longer is worth no word"
+    assert waits.news(east, 3) == (nobody, {})
+    assert waits.news(both, 5) == (east, {})
+    assert waits.news(both, 7) == (frozenset({"west"}), {})
+    assert waits.news(both, 9) == (nobody, {})
+    assert waits.news(frozenset({"west"}), 10) == (nobody, {"east": 7})
+    assert waits.news(east, 11) == (nobody, {"west": 6})
+    assert waits.news(east, 13) == (east, {})
+    assert waits.news(nobody, 13.5) == (nobody, {"east": 2.5})
