@@ -43,7 +43,9 @@ from autoscaler.worker.waiting import Waiting
 
 _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
-EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over
+EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over, or a client does not
+_CLIENT_S = 180.0  # a call of a client that has not come back by then never will: each waits for a minute at most
+_NAP_S = 1.0  # between two looks of the heartbeat thread; more than that, the whole process was stopped
 _FENCE_S = 5.0
 _AGAIN_S = 0.1  # between two tries of something that failed
 _log = logging.getLogger(__name__)
@@ -95,6 +97,7 @@ class Loop:
         self._pending: list[Run] = []  # of those, not fetched yet
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
+        self._rounds = 0  # how often the work thread has looked for work
         self._waiting = Waiting(named=settings.named)
         self._caught_up = threading.Event()
         self._warm = threading.Event()
@@ -275,10 +278,14 @@ class Loop:
     # --- threads --------------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
+        rounds, looked_at, held_s = self._rounds, self._now(), 0.0
         while not self._closed.is_set() and self._threads[0].is_alive():  # without the work thread there is no right to a lease
             self._producer.poll(_POLL_S)
             self.tick()
             self._end_if_held()
+            passed_s, looked_at = min(self._now() - looked_at, _NAP_S), self._now()  # a process that stood still is not held
+            rounds, held_s = self._rounds, 0.0 if self._rounds != rounds else held_s + passed_s
+            self._end_if_wedged(held_s)
             if (why := self._waiting.look(self._state, self._now())) is not None:
                 _log.warning("%s/%s: %s", self.me.name, self.me.uuid, why)
 
@@ -290,6 +297,20 @@ class Loop:
         _log.critical("the application has not returned from a batch for %.0f s: the process ends", self._now() - busy)
         os._exit(EXIT_HELD)
 
+    def _end_if_wedged(self, held_s: float) -> None:
+        """End the process when a call of a client does not return, as a commit now and then after its broker was away.
+
+        Nothing is committed or released any more then, while heartbeats and the application go on. What that call may still send
+        must not come after a release, so that no other client can take its place. With the process it ends.
+        """
+        if held_s <= max(self._settings.max_batch_s, _CLIENT_S) or self._idle.is_set():
+            return
+        _log.critical(
+            "a call to the brokers (a commit, or a partition's start) has not returned for %.0f s: the process ends, "
+            "and what it has not committed is processed again", held_s,
+        )  # fmt: skip
+        os._exit(EXIT_HELD)
+
     def _execute(self) -> None:
         self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))
         topic = (*names(self._settings.topics), CONTROL_TOPIC)[0]  # any that this user may read finds the coordinator
@@ -297,6 +318,7 @@ class Loop:
         self._got_ready(self._warm, "warm")
         commit_at = 0.0
         while not self._closed.is_set():
+            self._rounds += 1
             asked = [a for work in self._queued() for a in self._do(work)]
             self._drain()
             self._stray()

@@ -1,4 +1,6 @@
-"""A consumer that does what its records say: ``hold`` it for ever, ``keep`` it long and say so, or ``fail`` on it.
+"""A consumer that does what its records say: ``hold`` it for ever, ``keep`` it long and say so, ``fail`` on it.
+
+After ``wedge`` no commit returns any more.
 
 Environment: MAX_BATCH_S. Each record that was processed leaves a line ``partition offset`` in CONSUMER_LOG_DIR/done.log.
 """
@@ -8,7 +10,8 @@ import os
 import time
 from pathlib import Path
 
-from autoscaler.worker import ManagedConsumer
+from autoscaler.worker import ManagedConsumer, loop
+from autoscaler.worker.offsets import Offsets
 
 LONGEST_S = float(os.environ["MAX_BATCH_S"])
 LOG = Path(os.environ["CONSUMER_LOG_DIR"]) / "done.log"
@@ -23,6 +26,9 @@ def process(consumer: ManagedConsumer, said: bytes | None) -> None:
             while time.monotonic() < until:
                 time.sleep(0.05)
                 consumer.keep_alive()
+        case b"wedge":
+            loop._CLIENT_S = LONGEST_S
+            Offsets._commit_plainly = lambda *_: time.sleep(3600)  # type: ignore[method-assign,assignment]
         case b"fail":
             msg = "cannot be processed"
             raise ValueError(msg)

@@ -58,6 +58,23 @@ def test_an_application_that_never_returns_is_stuck_then_silent_and_then_its_pro
     assert "the process ends" in said
 
 
+def test_a_process_whose_commits_do_not_return_ends(control: Publisher, workers: Workers, say: Callable[..., None]) -> None:
+    """A client waits for a coordinator for ever now and then; heartbeats and the application go on, and nothing is released."""
+    workers.environment["MAX_BATCH_S"] = "2"
+    workers.end_leases()
+    workers.start("w-0")
+    me = control.incarnation("w-0")
+    control.plan({0: me})
+    control.holds(me, {0})
+    say("wedge")
+    until("the application goes on", lambda: done(workers) == ["0 0"])
+    assert workers.ended("w-0") == EXIT_HELD
+    assert "a call to the brokers (a commit, or a partition's start) has not returned for" in (
+        (workers.folder / "w-0.err").read_text(encoding="utf-8")
+    )
+    assert not control.has_left(me)
+
+
 def test_an_application_that_says_that_it_takes_long_is_not_stuck(
     control: Publisher, workers: Workers, say: Callable[..., None]
 ) -> None:
