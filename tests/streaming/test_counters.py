@@ -195,8 +195,8 @@ def test_a_few_large_records_among_small_ones_count_with_every_byte(per_s: int, 
 
 
 @given(st.lists(st.lists(st.floats(10, 1e6), max_size=120), min_size=1, max_size=40))
-def test_no_byte_is_lost_whatever_sizes_records_have(seconds: list[list[float]]) -> None:
-    """Where a size grows only, everything is counted but what is still held, and what was taken for a compaction."""
+def test_what_a_size_shows_before_the_end_is_neither_lost_nor_doubled(seconds: list[list[float]]) -> None:
+    """Whatever sizes records have: with neither bound in force, only what has come before its records is held."""
     b = Bucket(replace(RULES, plausible_records=10**9)).read(facts(0, end=0, size=0))
     end = size = 0
     for i, records in enumerate(seconds):
