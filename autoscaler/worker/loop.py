@@ -298,7 +298,7 @@ class Loop:
         os._exit(EXIT_HELD)
 
     def _end_if_wedged(self, held_s: float) -> None:
-        """End the process when a call of a client does not return, as a commit now and then after its broker was away.
+        """End the process when a call of a client does not return, such as a commit.
 
         Nothing is committed or released any more then, while heartbeats and the application go on. What that call may still send
         must not come after a release, so that no other client can take its place. With the process it ends.
