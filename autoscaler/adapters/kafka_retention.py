@@ -5,7 +5,6 @@ without it nobody knows when records are deleted, and everything else goes on. I
 ``kafka_reader`` does.
 """
 
-import logging
 import math
 import threading
 import time
@@ -26,6 +25,7 @@ _EVERY_S = 300.0  # people lengthen a retention while records are at risk, and s
 _LIST_EVERY_S = 60.0  # where a pattern may come to mean other topics
 _REFUSED_S = 60.0  # after an answer that leaves a topic out: who gives the permission should see that it has helped
 _AGAIN_S = 10.0
+_UNREAD = "how long topics keep their records could not be read: %s"
 _CALL_S = 5.0
 _TOPIC = 2
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -69,15 +69,13 @@ class KafkaRetention:
                     self.take(_ask(admin, self._wanted(admin)))
                 finally:
                     threading.Thread(target=admin.close, daemon=True).start()  # it waits for a broker that may be away
-                failed = None
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
-                failed, level = named(e), logging.INFO
+                client_log.info(_UNREAD, named(e))
+                pause = _AGAIN_S
             except Exception as e:  # noqa: BLE001  whatever it is, the thread must look again, and silence would hide it
-                failed, level = f"{type(e).__name__}: {e}", logging.WARNING
-            if failed is not None:
-                client_log.log(level, "how long topics keep their records could not be read: %s", failed)
-            refused = failed is None and bool(self._refused)
-            self._stop.wait(_AGAIN_S if failed is not None else min(pause, _REFUSED_S) if refused else pause)
+                client_log.warning(_UNREAD, f"{type(e).__name__}: {e}")
+                pause = _AGAIN_S
+            self._stop.wait(min(pause, _REFUSED_S) if self._refused else pause)
 
     def _wanted(self, admin: KafkaAdminClient) -> list[str]:
         listed = admin.list_topics() if any(patterns(x) for x in self._topics_of) else ()

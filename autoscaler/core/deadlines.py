@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autoscaler.core.load import sound_value
 from autoscaler.model import LoadSnapshot, PartitionLoad, Retention, TopicPartition
 
 WINDOW_S = 30.0  # what is drained is measured over so long at least: several commits and several batches
@@ -75,14 +76,14 @@ def time_to_loss(load: PartitionLoad, kept: Retention) -> Left | None:
 def _by_time(load: PartitionLoad, seconds: float) -> Left | None:
     if seconds == math.inf:
         return _FOR_EVER
-    lag_s = _sound(load.lag_s)
+    lag_s = sound_value(load.lag_s)
     return None if lag_s is None else Left(max(0.0, seconds - lag_s), seconds)
 
 
 def _by_size(load: PartitionLoad, most: float) -> Left | None:
     if most == math.inf:
         return _FOR_EVER
-    rate, unread = _sound(load.bytes_per_s), _sound(load.lag_bytes)
+    rate, unread = sound_value(load.bytes_per_s), sound_value(load.lag_bytes)
     if rate is None or unread is None:
         return None
     room = max(0.0, most - unread)
@@ -100,7 +101,7 @@ def time_to_close(load: PartitionLoad, drained_per_s: float | None) -> float | N
     """
     if load.lag_records == 0:
         return 0.0
-    arrives = _sound(load.records_per_s)
+    arrives = sound_value(load.records_per_s)
     if load.lag_records is None or arrives is None or drained_per_s is None:
         return None
     gained = drained_per_s - arrives
@@ -144,7 +145,7 @@ def find_risks(
         if left is None or left == _FOR_EVER:
             continue
         near = left.seconds <= min(near_s, NEAR * left.span_s)
-        arrives = _sound(x.records_per_s)
+        arrives = sound_value(x.records_per_s)
         behind = arrives is not None and x.lag_records > tolerance * arrives * left.seconds
         if not near and not behind:
             continue
@@ -164,12 +165,7 @@ def _next(drain: Drain | None, committed: int, now: float) -> Drain:
 
 
 def _needed(load: PartitionLoad, seconds: float) -> float | None:
-    rate, unread = _sound(load.bytes_per_s), _sound(load.lag_bytes)
+    rate, unread = sound_value(load.bytes_per_s), sound_value(load.lag_bytes)
     if rate is None or unread is None:
         return None
     return rate + (unread / seconds if seconds > 0 else math.inf)
-
-
-def _sound(value: float | None) -> float | None:
-    """Return a measured value; ``None`` for one that makes no sense."""
-    return value if value is not None and math.isfinite(value) and value >= 0 else None

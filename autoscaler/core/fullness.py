@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from autoscaler.core.busy import Busy
 from autoscaler.core.capacity import Capacity
 from autoscaler.core.cycle import Cycle, rate_text
-from autoscaler.core.load import GroupLoad
+from autoscaler.core.load import GroupLoad, sound_value
 from autoscaler.core.speeds import within_bounds
 from autoscaler.model import CapacitySource, Observation, TopicPartition, WorkerPhase
 from autoscaler.packing import Gauge
@@ -114,9 +114,9 @@ def _counts(observation: Observation, load: GroupLoad, policy: Policy) -> Mappin
     worth = policy.able_bytes_per_s / policy.capacity_records_per_s
     stuck = frozenset() if load.halted else frozenset(load.stalled)
     known = {
-        x.partition: worth * x.records_per_s
+        x.partition: worth * records
         for x in observation.snapshot.loads
-        if x.partition in load.rates and x.records_per_s is not None and math.isfinite(x.records_per_s) and x.records_per_s >= 0
+        if x.partition in load.rates and (records := sound_value(x.records_per_s)) is not None
     }
     mean = math.fsum(known.values()) / len(known) if known else 0.0
     counts = {p: 0.0 if p in stuck else known.get(p, mean) for p in load.partitions}

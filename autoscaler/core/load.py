@@ -72,7 +72,7 @@ def read_load(
     """
     by_partition = {x.partition: x for x in snapshot.loads if x.partition not in parked}
     partitions = tuple(sorted(by_partition))
-    measured = {p: rate for p in partitions if (rate := _rate(by_partition[p])) is not None}
+    measured = {p: rate for p in partitions if (rate := sound_value(by_partition[p].bytes_per_s)) is not None}
     total = math.fsum(measured.values())
     mean = total / len(measured) if measured else 0.0
     still = tuple(p for p in partitions if p in stalled)
@@ -131,28 +131,24 @@ def _is_sound(x: PartitionLoad) -> bool:
 def _without_unsound(x: PartitionLoad) -> PartitionLoad:
     return replace(
         x,
-        bytes_per_s=_if_sound(x.bytes_per_s),
-        records_per_s=_if_sound(x.records_per_s),
+        bytes_per_s=sound_value(x.bytes_per_s),
+        records_per_s=sound_value(x.records_per_s),
         lag_records=None if x.lag_records is None or x.lag_records < 0 else x.lag_records,
-        lag_bytes=_if_sound(x.lag_bytes),
-        lag_s=_if_sound(x.lag_s),
+        lag_bytes=sound_value(x.lag_bytes),
+        lag_s=sound_value(x.lag_s),
         age_s=x.age_s if _can_be(x.age_s) else math.inf,
         known=False,
     )
 
 
-def _if_sound(value: float | None) -> float | None:
+def sound_value(value: float | None) -> float | None:
+    """Return a measured value; ``None`` for one that can be none."""
     return value if value is not None and _can_be(value) else None
 
 
 def assumed_rates(partitions: Collection[TopicPartition], usable: float, consumers: int) -> dict[TopicPartition, float]:
     """Return equal rates that just fill the consumers: what to place by when nothing was ever measured and somebody must."""
     return {p: usable * consumers / len(partitions) for p in sorted(partitions)}
-
-
-def _rate(load: PartitionLoad) -> float | None:
-    rate = load.bytes_per_s
-    return rate if rate is not None and math.isfinite(rate) and rate >= 0 else None
 
 
 def _sum_known(values: list[int | None]) -> int | None:
