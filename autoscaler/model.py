@@ -237,6 +237,7 @@ class Member:
         library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
         name: What it calls itself in placements; empty if it does not.
         rack: Where it says it is, if the assignor may go by that (classic protocol); empty if it does not say it.
+        place: Where the coordinator's list of members has it, from 0; ``None`` if that is not known.
     """
 
     member_id: str
@@ -248,6 +249,7 @@ class Member:
     library: str = ""
     name: str = ""
     rack: str = ""
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ class Site:
         """Read no more."""
         for tails in self.tails.values():
             tails.close()
+        self.control_logs.close()
         self.reader.close()
         self.retention.close()
 

@@ -67,15 +67,20 @@ def _nothing(group: str, parked: dict[Partition, Any], topic: str | None, partit
 
 
 def _read(connection: Connection, group: str, number: int, control_id: str) -> ControllerState:
-    """Return the group as the committed records of its control partition say."""
+    """Return the group as the committed records of its control partition say.
+
+    It has been read when the position passes the end that it had at first, or when the end is told: others may write to it all
+    the time, and then it never is; and the position does not pass what compaction has removed at the end.
+    """
     reader = client(Consumer, connection, {
         "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
         "auto.offset.reset": "error", "enable.partition.eof": True,
     })  # fmt: skip
-    state = ControllerState(group, control_id, 0.0)
+    state, place = ControllerState(group, control_id, 0.0), TopicPartition(CONTROL_TOPIC, number)
     deadline = time.monotonic() + _READ_S
     try:
         with translated("read the control log"):
+            _, end = reader.get_watermark_offsets(place, timeout=_CALL_S, cached=False)
             reader.assign([TopicPartition(CONTROL_TOPIC, number, OFFSET_BEGINNING)])
             while time.monotonic() < deadline:
                 message = reader.poll(0.1)
@@ -86,6 +91,8 @@ def _read(connection: Connection, group: str, number: int, control_id: str) -> C
                     raise KafkaException(error)
                 if message is not None:
                     _fold(state, message, control_id)
+                if reader.position([place])[0].offset >= end:
+                    return state
     finally:
         reader.close()
     msg = f"the control log could not be read to its end within {_READ_S:.0f} s"

@@ -306,7 +306,7 @@ class KafkaControl:
         """Say whether the log is silent and its clients know a password or a certificate that has been replaced since."""
         if log.silent_s <= self._tick_s + _STALE_S or stamp(self._connection) == self._stamp:
             return False
-        client_log.warning("group %s: what clusters.*.connection refers to has changed: connecting anew", self._group)
+        client_log.warning("group %s: what its connection refers to has changed: connecting anew", self._group)
         return True
 
     def _check_fresh(self, log: LogReader) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -45,6 +44,7 @@ from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import Decoded, decode, encode
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Tick
+from autoscaler.native.placement import is_key
 from autoscaler.ports import Clock
 from autoscaler.topics import names, patterns
 
@@ -92,6 +92,7 @@ class LogReader:
     """
 
     silent = False
+    fetch_wait_ms = 500  # a broker answers as soon as there is anything
 
     def __init__(
         self,
@@ -133,7 +134,8 @@ class LogReader:
         })  # fmt: skip
         self._consumer = client(Consumer, connection, {
             "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
-            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.wait.max.ms": 100, "fetch.error.backoff.ms": 10,
+            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.error.backoff.ms": 10,
+            "fetch.wait.max.ms": self.fetch_wait_ms,
         })  # fmt: skip
         self._thread = threading.Thread(target=self._run, name=f"control-log-{group}", daemon=True)
 
@@ -146,7 +148,8 @@ class LogReader:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
         self._queue.append(Gap(self.log_start))
         control, beats = TopicPartition(CONTROL_TOPIC, self._partition), TopicPartition(HEARTBEAT_TOPIC, self._partition)
-        control.offset, beats.offset = OFFSET_BEGINNING, self.log_start
+        # Both by number: a fetch of one waits half a second for records, while the other's beginning is still looked up.
+        control.offset, beats.offset = self.end(CONTROL_TOPIC, EARLIEST), self.log_start
         with translated("find the leaders of the control log"):
             for topic in self._reached:
                 self._consumer.list_topics(topic, timeout=_CALL_S)  # or the first fetch waits .6 s for a refresh of its own
@@ -270,7 +273,7 @@ class LogReader:
             decoded = decode(message.key(), message.value(), control_id=control_id)
             if decoded.record is not None or decoded.tombstone:
                 self._queue.append(Entry(decoded, offset, message.timestamp()[1] / 1000))
-            else:
+            elif not is_key(message.key()):
                 self._say_ignored(topic, offset, decoded)
             if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
                 self.own_tick_seen = time.monotonic()
@@ -378,6 +381,7 @@ class SilentReader(LogReader):
     """Reads the same and writes nothing: no tick either, so that a group in advise mode is left alone."""
 
     silent = True
+    fetch_wait_ms = 100  # it also asks where a log ends, which waits on the same connection
 
 
 def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: str) -> None:

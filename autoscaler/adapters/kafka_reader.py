@@ -260,8 +260,9 @@ def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member
             library=joined[m.member_id].library,
             name=joined[m.member_id].name,
             rack=joined[m.member_id].rack,
+            place=place,
         )
-        for m in members
+        for place, m in enumerate(members)
     ]
     return tuple(sorted(found, key=lambda m: m.member_id))
 

@@ -89,7 +89,7 @@ def translated(what: str) -> Iterator[None]:
         name = error.name() if isinstance(error, KafkaError) else str(error)
         if isinstance(error, KafkaError) and error.code() in DENIED:
             todo = "give this user the permission, see docs/operations.md"
-            raise SettingsError((f"clusters.*.connection: {what}: the cluster refuses ({name}); {todo}",)) from e
+            raise SettingsError((f"{what}: the cluster refuses ({name}); {todo}",)) from e
         raise TransientError(f"{what}: {name}") from e
     except (TimeoutError, concurrent.futures.TimeoutError) as e:
         raise TransientError(f"{what}: no answer in time") from e
@@ -130,7 +130,7 @@ def client(kind: Any, connection: Connection, more: Mapping[str, object]) -> Any
         own = {**NO_AUTO_CREATION, **more}
         return kind({"reconnect.backoff.max.ms": 1000, **resolve_secrets(connection), **own}, logger=client_log)
     except KafkaException as e:
-        raise SettingsError((f"clusters.*.connection: {e.args[0].str()}",)) from e
+        raise SettingsError((f"connection: {e.args[0].str()}",)) from e
 
 
 def probe(connection: Connection, topics: Sequence[str], *, timeout_s: float = 10.0) -> dict[str, TopicFacts]:
@@ -164,9 +164,7 @@ def answering(admin: AdminClient, connection: Connection, *, timeout_s: float) -
     """
     where = connection.get("bootstrap.servers")
     try:
-        with translated(
-            f"no broker answers at {where}: check clusters.*.connection.bootstrap.servers, and that the cluster runs"
-        ):
+        with translated(f"no broker answers at {where}: check bootstrap.servers of its connection, and that the cluster runs"):
             admin.list_topics(timeout=timeout_s)
     except TransientError as e:
         raise UnreachableError(str(e)) from e

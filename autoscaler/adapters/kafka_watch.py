@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.control_view import Latencies, view
+from autoscaler.adapters.kafka_known import KnownGroups
 from autoscaler.adapters.kafka_log import LogReader, SilentReader, fold, tick_every_s
-from autoscaler.adapters.kafka_topics import Connection, admin_client, answering, chosen, describe
+from autoscaler.adapters.kafka_topics import Connection, TopicFacts, admin_client, answering, chosen, describe
 from autoscaler.adapters.remarks import Remarks
-from autoscaler.errors import AutoscalerError, TransientError
+from autoscaler.errors import AutoscalerError, SettingsError, TransientError
 from autoscaler.handover.codec import partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
@@ -30,13 +31,14 @@ _RETRY_S = 5.0
 _ABSENT_S = 30.0  # between two looks for a control log that is not there: nothing on this cluster is managed yet
 _CALL_S = 2.0
 _READ_S = 2.0
+_LOGS = frozenset({CONTROL_TOPIC, HEARTBEAT_TOPIC})
 
 
 class ControlLogs:
-    """Whether a cluster has control logs, looked for once for all of its groups that are only watched.
+    """Whether a cluster has control logs, and which groups they know: looked for once for all groups that are only watched.
 
     A look costs a request, or the time in which an absent broker does not answer: hundreds of groups would wait for it one after
-    the other.
+    the other. And a group that the logs do not know has no reader of its own.
 
     Args:
         connection: librdkafka's connection settings; references are read by each new client.
@@ -45,7 +47,8 @@ class ControlLogs:
     def __init__(self, connection: Connection) -> None:
         self.connection = dict(connection)
         self._admin: AdminClient | None = None
-        self._there = False
+        self._logs: dict[str, TopicFacts] = {}  # as they were described last; empty if they are not both there
+        self._known: KnownGroups | None = None
         self._failure = self._stamp = ""
         self._again_at = 0.0
 
@@ -58,25 +61,51 @@ class ControlLogs:
         if time.monotonic() >= self._again_at:
             self._failure = ""
             try:
-                self._there = self._look()
+                self._look()
             except AutoscalerError as e:
                 self._failure = str(e)
-            self._again_at = time.monotonic() + (_RETRY_S if self._failure or self._there else _ABSENT_S)
+            self._again_at = time.monotonic() + (_RETRY_S if self._failure or self._logs else _ABSENT_S)
         if self._failure:
             raise TransientError(self._failure)
-        return self._admin if self._there else None
+        return self._admin if self._logs else None
 
-    def _look(self) -> bool:
+    def _look(self) -> None:
         if self._admin is None or self._stamp != stamp(self.connection):  # an old one knows the old password
+            self._forget()
             self._stamp, self._admin = stamp(self.connection), admin_client(self.connection)
         answering(self._admin, self.connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
-        return {CONTROL_TOPIC, HEARTBEAT_TOPIC} <= describe(
-            self._admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC}, timeout_s=_CALL_S
-        ).keys()
+        found = describe(self._admin, _LOGS, timeout_s=_CALL_S)
+        if {t: f.topic_id for t, f in found.items()} != {t: f.topic_id for t, f in self._logs.items()}:
+            self._forget()  # made anew: what was read of them means nothing any more
+        self._logs = found if found.keys() >= _LOGS else {}
+
+    def knows(self, group: str) -> bool:
+        """Say whether the logs know a plan or a worker of a group; call it after a ``look`` that found them.
+
+        Raises:
+            TransientError: They cannot be read, or this user may not read them; says what to do.
+        """
+        if self._known is not None and self._known.failures and time.monotonic() - self._known.failed_at > _REOPEN_S:
+            self._forget()  # a client does not notice by itself that it may read again
+        if self._known is None:
+            try:
+                self._known = KnownGroups(self.connection, self._logs[CONTROL_TOPIC].partitions)
+            except SettingsError as e:
+                raise TransientError(str(e)) from e
+        return self._known.knows(group)
 
     def renew(self) -> None:
         """Look again with a new client: an old one finds no leaders of a topic that was made anew."""
         self._admin, self._again_at = None, 0.0
+
+    def close(self) -> None:
+        """Release connections."""
+        self._forget()
+
+    def _forget(self) -> None:
+        known, self._known = self._known, None
+        if known is not None:
+            known.close()
 
     @property
     def is_outdated(self) -> bool:
@@ -149,7 +178,7 @@ class KafkaWatch:
     def _opened(self) -> LogReader | None:
         """Open the log, but not again and again while it cannot be: a cycle must not wait for an absent broker each time."""
         admin = self._logs.look()
-        if admin is None:
+        if admin is None or not self._logs.knows(self._group):
             return None
         if time.monotonic() >= self._again_at:
             self._failure = ""
@@ -164,8 +193,8 @@ class KafkaWatch:
 
     def _open(self, admin: "AdminClient") -> LogReader | None:
         topics = chosen(admin, self._topics, timeout_s=_CALL_S)
-        found = describe(admin, {CONTROL_TOPIC, HEARTBEAT_TOPIC, *topics}, timeout_s=_CALL_S)
-        if CONTROL_TOPIC not in found or HEARTBEAT_TOPIC not in found:
+        found = describe(admin, _LOGS | topics, timeout_s=_CALL_S)
+        if not found.keys() >= _LOGS:
             return None
         control = found[CONTROL_TOPIC]
         self._state = ControllerState(self._group, control.topic_id, self._lease_s)

@@ -7,6 +7,7 @@ told by what the worker commits. Waiting for records is not busy; waiting for a 
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from statistics import median
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ class Busy:
         if self.windows and at <= self.at:
             return self
         workers = tuple(workers)
-        active = [w for w in workers if w.phase is WorkerPhase.ACTIVE and w.owned]
+        active = [w for w in workers if w.phase is WorkerPhase.ACTIVE and w.owned and _can_be(w)]
         work = committed_since(snapshot, before, {p: w.uuid for w in active for p in w.owned})
         measured, windows = followed_from_now(snapshot), dict[str, Window]()
         ended: dict[str, float] = {}
@@ -143,6 +144,11 @@ def _believed(kept: Mapping[str, float], samples: Collection[Sample], known: Col
             shown.setdefault(sample.uuid, []).append(sample.speed)
     found = {uuid: believed(kept.get(uuid, 1.0), shown.get(uuid, ())) for uuid in sorted(known)}
     return {uuid: speed for uuid, speed in found.items() if speed != 1.0}
+
+
+def _can_be(worker: WorkerView) -> bool:
+    """Say whether totals are numbers that can be counted from: a worker's clock, or what writes in its name, may be at fault."""
+    return worker.records >= 0 and 0.0 <= worker.busy_s < inf
 
 
 def _followed(window: Window | None, worker: WorkerView, work: Work | None) -> Window | None:

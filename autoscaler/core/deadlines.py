@@ -68,9 +68,11 @@ def time_to_loss(load: PartitionLoad, kept: Retention) -> Left | None:
     By time that is when it is as old as may be, by size when so much has been added that it lies beyond what may be. The sooner
     of the two counts; where one is not known, what the other says, unless that is "never".
     """
-    found = (_by_time(load, kept.seconds), _by_size(load, kept.bytes))
-    soonest = min((x for x in found if x is not None), default=_FOR_EVER)
-    return None if None in found and soonest == _FOR_EVER else soonest
+    by_time, by_size = _by_time(load, kept.seconds), _by_size(load, kept.bytes)
+    if by_time is not None and by_size is not None:
+        return min(by_time, by_size)
+    known = by_time or by_size
+    return None if known == _FOR_EVER else known
 
 
 def _by_time(load: PartitionLoad, seconds: float) -> Left | None:

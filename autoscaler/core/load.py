@@ -118,14 +118,18 @@ def sound(snapshot: LoadSnapshot) -> LoadSnapshot:
     return replace(snapshot, loads=loads, known=snapshot.known and all(x.known for x in loads))
 
 
-def _can_be(value: float) -> bool:
-    return 0 <= value < math.inf  # not true of what is no number
-
-
 def _is_sound(x: PartitionLoad) -> bool:
-    told = not x.known or not (x.bytes_per_s is None or x.records_per_s is None or x.lag_records is None or x.lag_bytes is None)
-    values = (x.bytes_per_s, x.records_per_s, x.lag_records, x.lag_bytes, x.lag_s, x.age_s)
-    return told and all(v is None or _can_be(v) for v in values)
+    rate, records, lag, size, late, most = x.bytes_per_s, x.records_per_s, x.lag_records, x.lag_bytes, x.lag_s, math.inf
+    if x.known and (rate is None or records is None or lag is None or size is None):
+        return False
+    return (  # written out: asked of every partition in every cycle
+        (rate is None or 0 <= rate < most)
+        and (records is None or 0 <= records < most)
+        and (lag is None or 0 <= lag < most)
+        and (size is None or 0 <= size < most)
+        and (late is None or 0 <= late < most)
+        and 0 <= x.age_s < most
+    )
 
 
 def _without_unsound(x: PartitionLoad) -> PartitionLoad:
@@ -136,14 +140,14 @@ def _without_unsound(x: PartitionLoad) -> PartitionLoad:
         lag_records=None if x.lag_records is None or x.lag_records < 0 else x.lag_records,
         lag_bytes=sound_value(x.lag_bytes),
         lag_s=sound_value(x.lag_s),
-        age_s=x.age_s if _can_be(x.age_s) else math.inf,
+        age_s=math.inf if (age := sound_value(x.age_s)) is None else age,
         known=False,
     )
 
 
 def sound_value(value: float | None) -> float | None:
     """Return a measured value; ``None`` for one that can be none."""
-    return value if value is not None and _can_be(value) else None
+    return value if value is not None and 0 <= value < math.inf else None  # the latter is not true of what is no number
 
 
 def assumed_rates(partitions: Collection[TopicPartition], usable: float, consumers: int) -> dict[TopicPartition, float]:

@@ -34,7 +34,8 @@ class Bundle:
     """Jars that are fetched together.
 
     Attributes:
-        artifacts: Maven coordinates, ``organisation:module:version``; what they need comes with them.
+        artifacts: Maven coordinates, ``organisation:module:version``; what they need comes with them. With ``:classifier`` at the
+            end it is that jar of the module, and nothing else.
         beside_spark: Leave out what Spark's own distribution holds; another version of it would win or lose by chance.
         required: Beginnings of file names without which the bundle is of no use.
     """
@@ -203,10 +204,16 @@ def _shipped(home: Path) -> tuple[str, ...]:
 def _description(bundle: Bundle, excluded: tuple[str, ...]) -> str:
     parts = []
     for artifact in bundle.artifacts:
-        org, name, rev = artifact.split(":")
-        parts.append(f'<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} conf="default->default"/>')
+        org, name, rev, *classified = artifact.split(":")
+        named = f"org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)}"
+        if classified:
+            jar = f'<artifact name={quoteattr(name)} type="jar" m:classifier={quoteattr(classified[0])}/>'
+            parts.append(f'<dependency {named} conf="default->master" transitive="false">{jar}</dependency>')
+        else:
+            parts.append(f'<dependency {named} conf="default->default"/>')
     parts += [f"<exclude module={quoteattr(name)}/>" for name in excluded]
-    head = f'<ivy-module version="2.0"><info organisation="local" module={quoteattr(bundle.name)}/>'
+    maven = 'xmlns:m="http://ant.apache.org/ivy/maven"'
+    head = f'<ivy-module version="2.0" {maven}><info organisation="local" module={quoteattr(bundle.name)}/>'
     return f"{head}<dependencies>{''.join(parts)}</dependencies></ivy-module>"
 
 

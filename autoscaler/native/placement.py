@@ -56,9 +56,17 @@ def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp], int]:
         return "", frozenset(), -1
 
 
+_BEGINS = b'["placement",'
+
+
 def key_of(group: str) -> bytes:
     """Return the key under which a group's placement is written."""
     return json.dumps(["placement", group], separators=(",", ":")).encode()
+
+
+def is_key(key: bytes | None) -> bool:
+    """Say whether something is written under the key of a group's placement: managed groups share their log with these."""
+    return key is not None and key.startswith(_BEGINS)
 
 
 def encode(placement: Placement) -> bytes:

@@ -159,7 +159,7 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
         raise ValueError(msg)
     numbers = {name: checked_option(name, value) for name, value in given.items() if name in _RANGES and name != "drift"}
     drift = given.get("drift", 0.0)
-    sigma = checked_option("drift", drift.sigma if isinstance(drift, Drift) else drift)
+    sigma = checked_option("drift", drift if isinstance(drift, int | float) or not isinstance(drift, Drift) else drift.sigma)
     return replace(
         Options(**(dict(PRESETS[preset]) | numbers)),  # type: ignore[arg-type]
         sigma=min(sigma / capacity, 1e9),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoscaler.errors import SettingsError
 
-STATE_FORMAT = 2  # of what ``state.py`` writes
+STATE_FORMAT = 3  # of what ``state.py`` writes
 _FILE = "autoscaler.json"
 _CLUSTERS, _ONE = "clusters", "cluster.name"  # the latter in checkpoints that were begun for one cluster: it has the first range
 

@@ -13,6 +13,7 @@ import numpy as np
 from autoscaler.streaming.given import Facts, Rules
 from autoscaler.streaming.state import Array
 
+_UNEVEN = 1.5  # times the mean, and more: records of very different sizes were among them
 _UNEVEN_WINDOWS = 4  # until the window's mean holds nothing of the large records any more
 
 
@@ -55,14 +56,16 @@ def arrived(was: Array, facts: Facts, counted: Array, rules: Rules) -> Arrived:
     expected = records * np.where(np.isnan(was["mean"]), rules.default_record_bytes, was["mean"])
     untouched = (facts.start == was["start"]) & (facts.leader == was["leader"]) & (facts.epoch == was["epoch"])
     clean = counted & ~was["error"] & untouched & (was["size"] >= 0) & (facts.size >= was["size"])
-    clean &= (since == 0) | (growth > 0)  # records that take no room: the size says nothing (any more), and never "no load"
-    low, high = _odd(was, facts.ts, since, growth, clean, rules=rules)
+    shown = growth + was["ahead"]  # by now and by the read before, for the records of this interval
+    clean &= (since == 0) | (growth > 0) | (shown * rules.plausible >= since * was["mean"])
+    low, high = _odd(was, facts.ts, since, growth, shown, clean, rules=rules)
     often = was["held"] >= rules.rejections
     goes_on = facts.size - was["size"] > rules.plausible * expected
     possible = (since > 0) & (goes_on | (growth <= since * rules.largest_record_bytes))
     believed = (low & (was["rejected"] >= rules.rejections)) | (high & often & possible)
     measured = clean & (~(low | high) | believed)
     hold = high & ~often
+    uneven = ~(growth <= _UNEVEN * since * was["mean"])  # otherwise it has been held for what came too early
     return Arrived(
         records=records,
         bytes=np.where(measured, np.maximum(growth - owed, 0.0), expected),
@@ -76,18 +79,27 @@ def arrived(was: Array, facts: Facts, counted: Array, rules: Rules) -> Arrived:
             "held_end": held_end,
             "held_size": held_size,
             "owed": np.where(hold, owed + expected, 0.0),
-            "uneven_until": np.where(measured & held, facts.ts + _UNEVEN_WINDOWS * rules.window_s, was["uneven_until"]),
+            "ahead": np.where(hold, was["ahead"], np.where(measured & (since > 0), _ahead(was, since, growth), 0.0)),
+            "uneven_until": np.where(measured & held & uneven, facts.ts + _UNEVEN_WINDOWS * rules.window_s, was["uneven_until"]),
         },
     )
 
 
-def _odd(was: Array, ts: Array, since: Array, growth: Array, clean: Array, *, rules: Rules) -> tuple[Array, Array]:
+def _ahead(was: Array, since: Array, growth: Array) -> Array:
+    """Return by how many bytes the sizes are ahead of the ends that were read before them; it is what has come last."""
+    beyond = was["ahead"] + growth - since * was["mean"]
+    return np.where(np.isnan(beyond), 0.0, np.clip(beyond, 0.0, np.maximum(growth, 0.0)))
+
+
+def _odd(  # noqa: PLR0917  (columns)
+    was: Array, ts: Array, since: Array, growth: Array, shown: Array, clean: Array, *, rules: Rules
+) -> tuple[Array, Array]:
     """Return where the size has grown by too little for the records that came, and where by too much (or before they came).
 
     Where records were just seen to be of very different sizes, the mean holds a few large ones, and too little is none.
     """
     judged = clean & ~np.isnan(was["mean"])
     mean = np.where(judged, was["mean"], rules.default_record_bytes)
-    low = judged & (since >= rules.plausible_records) & (growth * rules.plausible < since * mean) & (ts > was["uneven_until"])
+    low = judged & (since >= rules.plausible_records) & (shown * rules.plausible < since * mean) & (ts > was["uneven_until"])
     high = judged & (growth > rules.plausible * mean * np.maximum(since, rules.plausible_records))
     return low, high | (clean & (since == 0) & (growth > 0))

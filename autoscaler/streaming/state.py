@@ -20,11 +20,13 @@ NAMES = [name for name, _ in COUNTERS]
 # One row per partition. Counters only grow: bytes and records arrived; growth and grown: bytes and records of clean intervals;
 # estimated: bytes that were records times a mean; guessed: those that were records times the configured size.
 # Held: for how many intervals more has come than is plausible, from which end and size on, and what was counted for it so far.
+# Ahead: bytes that the size showed of records which came after the end was read.
 ROW = np.dtype([
     ("key", "i8"), ("topic", "i4"), ("partition", "i4"), ("first", "f8"), ("seen", "f8"), ("ts", "f8"), ("error", "?"),
     ("leader", "i4"), ("epoch", "i4"), ("start", "i8"), ("end", "i8"), ("stable", "i8"), ("size", "i8"),
     *COUNTERS, ("mean", "f8"), ("rejected", "i4"),
-    ("held", "i4"), ("held_end", "i8"), ("held_size", "i8"), ("owed", "f8"), ("uneven_until", "f8"),
+    ("held", "i4"), ("held_end", "i8"), ("held_size", "i8"), ("owed", "f8"), ("ahead", "f8"),
+    ("uneven_until", "f8"),
     ("since", "f8"), *[(f"since_{n}", t) for n, t in COUNTERS],
     ("bytes_per_s", "f8"), ("records_per_s", "f8"), ("span", "f8"), ("source", "i1"),
 ])  # fmt: skip

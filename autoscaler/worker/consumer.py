@@ -106,9 +106,8 @@ class ManagedConsumer:
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
-        # Commits and reads offsets only: a client serves one call at a time. A commit has no timeout of its own; it must not hold
-        # up the end of a lapsed incarnation, for which others wait.
-        self._offsets = Consumer({**self._client(), "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
+        self._offsets = self._new_offsets()
+        self._connected = self._settings.connection  # what the clients were made with
         self._intake: Intake | None = None
 
     @property
@@ -243,8 +242,9 @@ class ManagedConsumer:
 
     def _join(self) -> None:
         if self._place is None:
-            self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
+            self._place = find_place(self._connection, self._settings.group, self._stopped)
         if self._place is not None:
+            self._renew()
             me = Incarnation(self._settings.name, uuid.uuid4().hex)
             transactions = self._transactions(me) if self._settings.exactly_once else None
             if transactions is None and self._settings.exactly_once:
@@ -253,6 +253,29 @@ class ManagedConsumer:
             self._loop = Loop(self._settings, self._place, me, self._intake, self._offsets, self._now, transactions)
             self._loop.start()
             _log.info("joining group %s as %s/%s", self._settings.group, me.name, me.uuid)
+
+    def _connection(self) -> Connection:
+        """Return how to connect now: what it refers to may have been replaced."""
+        self._settings = self._settings.renewed()
+        return self._settings.connection
+
+    def _renew(self) -> None:
+        """Make the clients anew that would go on with an old password or certificate; there is no incarnation now."""
+        if self._connected is self._settings.connection:
+            return
+        self._connected = self._settings.connection
+        self._offsets.close()
+        self._offsets = self._new_offsets()
+        if self._intake is not None:
+            self._intake.consumer.close()
+            self._intake = None
+
+    def _new_offsets(self) -> Consumer:
+        """Return what only commits and reads offsets: a client serves one call at a time.
+
+        A commit has no timeout of its own; it must not hold up the end of a lapsed incarnation, for which others wait.
+        """
+        return Consumer({**self._client(), "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
 
     def _transactions(self, me: Incarnation) -> Transactions | None:
         """Return them opened; ``None`` if that failed: the next try is another incarnation's, nobody takes an id twice."""
@@ -304,9 +327,9 @@ class ManagedConsumer:
 
     def _rejoin(self, lapsed: Loop) -> None:
         """Join anew after a lapse: the application has returned everything, so the old incarnation can be said to have left."""
-        self._place = find_place(self._settings.connection, self._settings.group, self._stopped)
+        self._place = find_place(self._connection, self._settings.group, self._stopped)
         if self._place is not None:
-            lapsed.end_lapsed(self._place)
+            lapsed.end_lapsed(self._place, self._settings)
             lapsed.close()
             lapsed.intake.reset()
             self._loop = None

@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _ASK_S = 5.0  # bound of one request for metadata
 _POLL_S = 0.1
 _PROVE_S = 1.0
+_AGAIN_S = 0.5  # before a broker is asked again that did not say where the log ends
 _SAID_EVERY = 10  # tries between two lines that say what is being waited for
 
 LogEntry = Plan | Expired | Released | Left | Key
@@ -47,12 +48,18 @@ class LogPlace:
     heartbeat_partition: int
 
 
-def find_place(connection: Connection, group: str, stopped: threading.Event) -> LogPlace | None:
-    """Wait until the controller has created both topics; ``None`` if told to stop meanwhile."""
-    admin = kept(AdminClient({**connection, **NO_AUTO_CREATION, "log_level": 0}))
+def find_place(connection: Callable[[], Connection], group: str, stopped: threading.Event) -> LogPlace | None:
+    """Wait until the controller has created both topics; ``None`` if told to stop meanwhile.
+
+    The connection is asked for before each try: another mapping than before is one with another password or certificate.
+    """
+    known: Connection | None = None
     tries = 0
     while not stopped.is_set():
         try:
+            if (now := connection()) is not known:
+                admin = kept(AdminClient({**now, **NO_AUTO_CREATION, "log_level": 0}))
+                known = now
             _await_answer(admin)
             found = admin.describe_topics(TopicCollection([CONTROL_TOPIC, HEARTBEAT_TOPIC]), request_timeout=_ASK_S)
             control, heartbeats = found[CONTROL_TOPIC].result(), found[HEARTBEAT_TOPIC].result()
@@ -78,15 +85,26 @@ class Unread:
     """What was fetched and not taken apart yet: of each key the last record, as compaction would leave it.
 
     Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
+
+    Args:
+        end: Where the log ends when it begins to be read.
+
+    Attributes:
+        behind: That end has not been reached yet.
     """
 
-    def __init__(self) -> None:
-        """Begin behind the log's end."""
-        self._behind = True
+    def __init__(self, end: int) -> None:
+        self.behind = True
+        self._end = end
         self._last: dict[bytes | None, Message] = {}
 
-    def add(self, messages: Iterable[Message]) -> None:
-        """Take what a fetch has brought."""
+    def add(self, messages: Iterable[Message], position: int) -> None:
+        """Take what a fetch has brought, and how far it has been read by then.
+
+        A client tells an end only after a fetch that has brought nothing, and of a log into which many groups write it may never
+        do so; the position alone, on the other hand, does not pass what compaction has removed at the end.
+        """
+        self.behind = self.behind and position < self._end
         for message in messages:
             error = message.error()
             if error is None:
@@ -94,11 +112,11 @@ class Unread:
                 self._last.pop(key, None)  # it stands where its last record does
                 self._last[key] = message
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
-                self._behind = False
+                self.behind = False
 
     def take(self) -> list[Message]:
         """Return what there is, in the log's order; nothing before its end was reached for the first time."""
-        if self._behind:
+        if self.behind:
             return []
         found, self._last = list(self._last.values()), {}
         return found
@@ -133,7 +151,6 @@ class ControlLog:
         self.read_at = now()
         self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
         self._reached, self._refused = 0, False
-        self._unread = Unread()
         self._group = group
         self._control_id = place.control_id
         self._take = take
@@ -153,13 +170,13 @@ class ControlLog:
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
                 "fetch.min.bytes": 1,  # the broker answers as soon as there is anything
-                "fetch.wait.max.ms": 100,
+                "fetch.wait.max.ms": 500,
                 "fetch.error.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 1000,
                 "log_level": 0,
             }
         )
-        self._partition = place.control_partition
+        self._place = TopicPartition(CONTROL_TOPIC, place.control_partition)
         self._thread = threading.Thread(target=self._run, name="autoscaler-control-log", daemon=True)
 
     def start(self) -> None:
@@ -174,22 +191,32 @@ class ControlLog:
         self._consumer.close()
 
     def _run(self) -> None:
-        with suppress(KafkaException):
-            self._consumer.list_topics(CONTROL_TOPIC, _ASK_S)  # or the first fetch waits half a second for a refresh of its own
-        self._consumer.assign([TopicPartition(CONTROL_TOPIC, self._partition, OFFSET_BEGINNING)])
+        unread = self._begin()
         while not self._closed.is_set():
             self._look_at_id()
             first = self._consumer.poll(_POLL_S)
-            if first is None:
-                self._prove()
-                continue
-            messages = [first, *self._consumer.consume(1000, 0)]
-            self._unread.add(messages)
-            if entries := tuple(e for m in self._unread.take() if (e := self._entry(m)) is not None):
+            messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
+            unread.add(messages, self._position())
+            if entries := tuple(e for m in unread.take() if (e := self._entry(m)) is not None):
                 self._take(entries)
             self._read(messages)
             for error in (m.error() for m in messages):
                 self._note(error)
+            if not unread.behind:
+                self._caught_up()
+            if first is None:
+                self._prove()
+
+    def _begin(self) -> Unread:
+        """Begin to fetch from the log's start, once a broker has said where it ends."""
+        end = None
+        while end is None and not self._closed.is_set():
+            with suppress(KafkaException):  # without it the first fetch waits half a second for a refresh of its own
+                self._consumer.list_topics(CONTROL_TOPIC, _ASK_S)
+            if (end := self._end()) is None:
+                self._closed.wait(_AGAIN_S)
+        self._consumer.assign([TopicPartition(CONTROL_TOPIC, self._place.partition, OFFSET_BEGINNING)])
+        return Unread(end or 0)
 
     def _look_at_id(self) -> None:
         """Ask for the topic's id now and then, without waiting for the answer: a reader of a topic made anew notices nothing."""
@@ -207,11 +234,9 @@ class ControlLog:
                 self._replaced()
 
     def _note(self, error: KafkaError | None) -> None:
-        if error is None:
+        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
             return
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
-            self._caught_up()
-        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             _log.debug(
                 "control log: %s", error
             )  # of the group that the client must be named by; nothing is read or committed with it
@@ -236,15 +261,22 @@ class ControlLog:
         if self._now() < max(self._prove_at, self.read_at + self._prove_s):
             return
         self._prove_at = self._now() + self._prove_s
-        place = TopicPartition(CONTROL_TOPIC, self._partition)
+        end = self._end()
+        if end is not None and not self._refused and max(self._position(), self._reached) >= end:
+            self.read_at = self._now()
+
+    def _position(self) -> int:
+        """Return how far it has been read, markers of transactions included; less than 0 before anything has been."""
+        return int(self._consumer.position([self._place])[0].offset)
+
+    def _end(self) -> int | None:
+        """Return where what is committed ends; ``None`` if no broker says so."""
         try:
-            ends = self._consumer.get_watermark_offsets(place, timeout=_PROVE_S, cached=False)
-            (position,) = self._consumer.position([place])
+            ends = self._consumer.get_watermark_offsets(self._place, timeout=_PROVE_S, cached=False)
         except KafkaException as e:
             _log.warning("control log: %s", e)
-            return
-        if ends is not None and not self._refused and max(position.offset, self._reached) >= ends[1]:
-            self.read_at = self._now()
+            return None
+        return None if ends is None else ends[1]
 
     def _entry(self, message: Message) -> LogEntry | None:
         said = decode(message.key(), message.value(), control_id=self._control_id)

@@ -45,6 +45,7 @@ _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
 EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over, or a client does not
 _CLIENT_S = 180.0  # a call of a client that has not come back by then never will: each waits for a minute at most
+_UNHEARD = 0.3  # of the lease: three heartbeats without an answer
 _NAP_S = 1.0  # between two looks of the heartbeat thread; more than that, the whole process was stopped
 _FENCE_S = 5.0
 _AGAIN_S = 0.1  # between two tries of something that failed
@@ -103,19 +104,8 @@ class Loop:
         self._warm = threading.Event()
         self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
         self._closed = threading.Event()
-        self._producer = Producer(
-            {
-                **settings.connection,
-                **NO_AUTO_CREATION,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 0,
-                "message.timeout.ms": int(settings.lease_s * 1000),
-                "request.timeout.ms": max(500, int(settings.lease_s * 300)),  # one lost answer must not cost the lease
-                "reconnect.backoff.max.ms": 1000,
-                "log_level": 0,
-            }
-        )
+        self._look_at = 0.0  # for what the connection refers to, while nobody is reached
+        self._producer = _producer(settings)
         self._log_reader = ControlLog(
             settings.connection,
             settings.group,
@@ -182,13 +172,16 @@ class Loop:
             self.tick()
         self._producer.flush(self._settings.lease_s)
 
-    def end_lapsed(self, place: LogPlace | None = None) -> None:
+    def end_lapsed(self, place: LogPlace | None = None, settings: WorkerSettings | None = None) -> None:
         """Publish ``left`` for this lapsed incarnation; call it only when the application has returned everything.
 
         Args:
             place: Where the control log is now, if it may have been made anew.
+            settings: What is to be connected with now, if that may have changed: who knows an old password is not let in.
         """
         self._place = place or self._place
+        if settings is not None and settings.connection is not self._settings.connection:
+            self._settings, self._producer = settings, _producer(settings)
         self._idle.wait(self._settings.lease_s)
         if self.transactions is not None and not self._fenced():
             return  # the controller fences it, and then says that it is over
@@ -283,11 +276,27 @@ class Loop:
             self._producer.poll(_POLL_S)
             self.tick()
             self._end_if_held()
+            self._give_up_if_outdated()
             passed_s, looked_at = min(self._now() - looked_at, _NAP_S), self._now()  # a process that stood still is not held
             rounds, held_s = self._rounds, 0.0 if self._rounds != rounds else held_s + passed_s
             self._end_if_wedged(held_s)
             if (why := self._waiting.look(self._state, self._now())) is not None:
                 _log.warning("%s/%s: %s", self.me.name, self.me.uuid, why)
+
+    def _give_up_if_outdated(self) -> None:
+        """Join anew when nobody has been reached for a while and what the connection refers to has been replaced.
+
+        The clients know what they were made with, and brokers let nobody in who comes with a password that has been changed, or a
+        certificate that is over: waiting for the lease's end would change nothing.
+        """
+        unheard_s = self._settings.lease_s - (self.lease.until - self._now())
+        if self._state.lapsed or unheard_s < _UNHEARD * self._settings.lease_s or self._now() < self._look_at:
+            return
+        self._look_at = self._now() + _NAP_S
+        if self._settings.renewed() is not self._settings:
+            self.give_up(
+                "nobody is reached, and a password or a certificate of the connection has been replaced: joining with it"
+            )
 
     def _end_if_held(self) -> None:
         """Rule 6: end the process when an application does not return long after the lease is over: nothing else frees it."""
@@ -431,3 +440,20 @@ class Loop:
         if runs and self._now() < self.lease.until and self._guarded(lambda: self.intake.start(runs)):
             self._note("fetching", (r.tp for r in runs))
             self._pending = [r for r in self._pending if r.processed > r.committed]
+
+
+def _producer(settings: WorkerSettings) -> Producer:
+    """Return what writes to the two logs."""
+    return Producer(
+        {
+            **settings.connection,
+            **NO_AUTO_CREATION,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+            "message.timeout.ms": int(settings.lease_s * 1000),
+            "request.timeout.ms": max(500, int(settings.lease_s * 300)),  # one lost answer must not cost the lease
+            "reconnect.backoff.max.ms": 1000,
+            "log_level": 0,
+        }
+    )

@@ -4,12 +4,12 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE
-from autoscaler.references import resolve_secrets
+from autoscaler.references import resolve_secrets, stamp
 
 Setting = str | int | float | bool
 Connection = Mapping[str, Setting]
@@ -30,6 +30,7 @@ class WorkerSettings:
         commit_interval_s: Longest time between the end of a batch and its commit.
         max_batch_s: An application that has not returned for this long counts as stuck.
         exactly_once: Outputs and offsets go into one transaction per batch (AUTOSCALER_EXACTLY_ONCE, true or false).
+        given: The connection as it was given, with references. stamp: what they referred to when they were read.
     """
 
     connection: Connection
@@ -43,6 +44,17 @@ class WorkerSettings:
     commit_interval_s: float = 1.0
     max_batch_s: float = 300.0
     exactly_once: bool = False
+    given: Connection = field(default_factory=dict, repr=False)
+    stamp: str = field(default="", repr=False)
+
+    def renewed(self) -> "WorkerSettings":
+        """Return them with what the connection refers to now; themselves if that is the same, or cannot be read at the moment."""
+        if not self.given or (now := stamp(self.given)) == self.stamp:
+            return self
+        try:
+            return replace(self, connection=resolve_secrets(self.given), stamp=now)
+        except SettingsError:
+            return self
 
     @property
     def named(self) -> bool:
@@ -71,8 +83,10 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
     problems: list[str] = []
     lease = _lease(env.get("AUTOSCALER_LEASE_S", LEASE_S) if lease_s is None else lease_s, problems)
     transactions = _switch(env.get("AUTOSCALER_EXACTLY_ONCE", ""), problems) if exactly_once is None else exactly_once
+    references = _connection(env, problems) if connection is None else connection
+    read = stamp(references)
     try:
-        where = resolve_secrets(_connection(env, problems) if connection is None else connection)
+        where = resolve_secrets(references)
     except SettingsError as e:
         where = {}
         problems.extend(e.problems)
@@ -109,6 +123,8 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
         commit_interval_s=given.get("commit_interval_s", default.commit_interval_s),
         max_batch_s=given.get("max_batch_s", default.max_batch_s),
         exactly_once=transactions,
+        given=dict(references),
+        stamp=read,
     )
 
 

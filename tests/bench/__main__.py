@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[str, list[str]]]]:
     """Return what is run, by the name that ``--only`` takes: (title, module and arguments)."""
     long = str(seconds)
-    job = ["tests.bench.job", "--seconds", long]
+    job, groups = ["tests.bench.job", "--seconds", long], ["tests.bench.groups", "--seconds", "80"]
+    few = [*groups, "--partitions", "400", "--groups", "8", "--records-per-s", "400"]
     return {
         "job": [
             ("the whole job, acting, 16 partitions", [*job, "--partitions", "16"]),
@@ -44,8 +45,8 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
             ("a transaction per batch", ["tests.bench.exactly_once"]),
         ],
         "reading": [("asking brokers about 10,000 partitions and 100 groups", ["tests.bench.reading"])],
-        "groups": [("a cycle with 10,000 partitions in 200 groups", ["tests.bench.groups"])],
-        "clusters": [(f"400 partitions in 8 groups on {n}", ["tests.bench.clusters", "--clusters", str(n)]) for n in (1, 2)],
+        "groups": [("a cycle with 10,000 partitions in 200 groups", groups)],
+        "clusters": [(f"400 partitions in 8 groups on {n}", [*few, "--clusters", str(n)]) for n in (1, 2)],
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }

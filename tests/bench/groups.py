@@ -1,16 +1,19 @@
-"""What a cycle costs with very many partitions in very many groups: the whole job in ``mode: advise``, on a real broker.
+"""What a cycle costs with very many partitions in very many groups: the whole job in ``mode: advise``, on real brokers.
 
 ``python -m tests.bench.groups --partitions 10000 --groups 200`` starts the embedded broker with so many partitions, shared
 among so many groups that have committed, lets records arrive in all of them, and runs ``spark-submit.sh`` over it at a
-trigger of one second. It prints how long triggers took, and which program used how much of the machine.
+trigger of one second. It prints how long triggers took, and which program used how much of the machine. With ``--clusters 2``
+they are shared among so many brokers, each a cluster of its own.
 """
 
 import argparse
+import contextlib
 import shutil
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -23,21 +26,22 @@ from tests.bench.reading import TOPIC_SIZE, Bench
 from tests.bench.usage import Usage
 
 RECORD = 200
+_HEAP_MB = 2048  # of all brokers together
 _START_S = 600.0
 
 
-def config(directory: Path, bench: Bench) -> Path:
+def config(directory: Path, benches: Sequence[Bench]) -> Path:
     """Write the job's configuration and return its path."""
     file = directory / "config.yaml"
-    groups = [
-        {"group": group, "topics": list(topics), "mode": "advise", "capacity_bytes_per_s": 10_000}
-        for group, topics in bench.topics_of.items()
-    ]
     settings = {
-        "clusters": [{"connection": {"bootstrap.servers": bench.broker.bootstrap}}],
+        "clusters": [{"name": f"c{i}", "connection": {"bootstrap.servers": b.broker.bootstrap}} for i, b in enumerate(benches)],
         "state_dir": str(directory / "state"),
         "measure": {"trigger_s": 1, "window_s": 30, "read_timeout_s": 10, "known_for_s": 15},
-        "groups": groups,
+        "groups": [
+            {"group": group, "cluster": f"c{i}", "topics": list(topics), "mode": "advise", "capacity_bytes_per_s": 10_000}
+            for i, bench in enumerate(benches)
+            for group, topics in bench.topics_of.items()
+        ],
     }
     file.write_text(yaml.safe_dump(settings), encoding="utf-8")
     return file
@@ -75,10 +79,15 @@ class Trickle:
 
 def measure(directory: Path, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Run the job and return (what, figure) rows."""
-    with Broker(directory / "broker", heap_mb=2048, java_options=("-XX:TieredStopAtLevel=4",)) as broker:
-        bench = Bench(broker, args.partitions, args.groups)
-        bench.fill()
-        file, cycles = config(directory, bench), directory / "state" / "logs" / "cycles.jsonl"
+    each = 1 / args.clusters
+    with contextlib.ExitStack() as held:
+        benches = []
+        for i in range(args.clusters):
+            broker = Broker(directory / f"broker-{i}", heap_mb=int(_HEAP_MB * each), java_options=("-XX:TieredStopAtLevel=4",))
+            held.enter_context(broker)
+            benches.append(Bench(broker, int(args.partitions * each), int(args.groups * each), f"c{i}-group"))
+            benches[-1].fill()
+        file, cycles = config(directory, benches), directory / "state" / "logs" / "cycles.jsonl"
         began = time.time()
         with process([str(ROOT / "spark-submit.sh"), "--config", str(file)], directory / "job.out") as job:
             while not findings.lines(cycles):
@@ -86,8 +95,11 @@ def measure(directory: Path, args: argparse.Namespace) -> list[tuple[str, str]]:
                     raise RuntimeError((directory / "job.out").read_text(encoding="utf-8")[-2000:])
                 time.sleep(0.5)
             first_s = findings.lines(cycles)[0]["t"] - began
-            usage, started = Usage({"broker": broker.pid, "job": job.pid}), time.monotonic()
-            with Trickle(bench, args.records_per_s):
+            brokers = {f"broker {b.broker.bootstrap}": b.broker.pid for b in benches}
+            usage, started = Usage({**brokers, "job": job.pid}), time.monotonic()
+            with contextlib.ExitStack() as loads:
+                for bench in benches:
+                    loads.enter_context(Trickle(bench, args.records_per_s * each))
                 while (ran := time.monotonic() - started) < args.seconds:
                     usage.look(ran)
                     time.sleep(2)
@@ -103,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--groups", type=int, default=200)
+    parser.add_argument("--clusters", type=int, default=1, help="that partitions and groups are shared among")
     parser.add_argument("--seconds", type=float, default=180.0, help="the first half of them is not counted")
     parser.add_argument("--records-per-s", type=float, default=1000.0)
     args = parser.parse_args()

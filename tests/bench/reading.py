@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from autoscaler.embedded.broker import Broker
@@ -75,7 +75,7 @@ class Bench:
         assert producer.flush(_TIMEOUT_S) == 0
         for group, topics in self.topics_of.items():
             consumer = Consumer({**self.broker.connection(), "group.id": group, "enable.auto.commit": False, "log_level": 0})
-            consumer.commit(offsets=[TopicPartition(t, p, 1) for t in topics for p in range(TOPIC_SIZE)], asynchronous=False)
+            _commit(consumer, [TopicPartition(t, p, 1) for t in topics for p in range(TOPIC_SIZE)])
             consumer.close()
 
     def cost(self, read: Callable[[], int]) -> Cost:
@@ -165,6 +165,20 @@ def cut(share: Share, size: int) -> Iterator[Share]:
     for n in range(parts):
         leads = {t: share.leads[t] for t in topics[n * step : (n + 1) * step]}
         yield replace(share, leads=leads, groups={g: share.groups[g] for g in groups[n::parts]})
+
+
+def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commit, again while a broker that has just made so many partitions does not know who coordinates."""
+    limit = _late()
+    while True:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(1.0)
+        else:
+            return
 
 
 def _late() -> float:

@@ -1,10 +1,13 @@
 """Kafka's assignors as they are documented, small enough to check by hand; ``tests/kafka`` compares them with the classes."""
 
+import base64
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.native.assignors import assign, following
+from autoscaler.core.native.assignors import assign, following, in_coordinator, ties
+from autoscaler.core.native.forecast import forecast
 from autoscaler.core.native.java_order import hashed, string_hash, topic_id_hash
 from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
 from autoscaler.model import TopicPartition
@@ -91,6 +94,32 @@ def test_a_third_sticky_member_gets_what_that_client_lets_go_of(client: Client, 
 def test_uniform_fills_a_new_member_and_leaves_the_others_what_they_keep() -> None:
     before = holding(group(Assignor.UNIFORM, consumers("a"), t=4), Client.JAVA, consumers("a", "b"))
     assert numbers(assign(before, Client.JAVA)) == {"a": [0, 1], "b": [2, 3]}
+
+
+def test_members_come_as_the_coordinator_lists_them_and_who_joins_comes_last() -> None:
+    """Of one slot of its table the list has who joined last first: no hash says that."""
+    listed = [Consumer(member_id=m, topics=frozenset("t"), place=i) for i, m in enumerate(["m7", "m3", "m5", "m1"])]
+    joining = Consumer(member_id="m0", topics=frozenset("t"))
+    assert in_coordinator([joining, *reversed(listed)]) == ["m7", "m3", "m5", "m1", "m0"]
+
+
+def tied(**partitions: int) -> NativeGroup:
+    """Return a group whose topics' ids share a bucket: hash codes 1, 17, 33 of a table of 16."""
+    ids = {t: base64.urlsafe_b64encode(bytes(15) + bytes([1 + 16 * n])).decode()[:22] for n, t in enumerate(partitions)}
+    held = {"a": {("s", 0), ("s", 1), ("t", 0)}, "b": {("t", 1), ("t", 2), ("s", 2)}}
+    owned = {m: frozenset(TopicPartition(t, n) for t, n in ps) for m, ps in held.items()}
+    members = tuple(Consumer(member_id=m, topics=frozenset(partitions), owned=ps) for m, ps in owned.items())
+    return NativeGroup(assignor=Assignor.UNIFORM, consumers=members, partitions=partitions, topic_ids=ids)
+
+
+def test_where_topics_share_a_bucket_every_order_of_them_is_followed() -> None:
+    """Who keeps what of which topic goes back to what came first: the span holds all of it, and none of it is called sure."""
+    there = tied(s=3, t=3)
+    rates = {TopicPartition(t, n): rate for t, rate in (("s", 10.0), ("t", 1.0)) for n in range(3)}
+    told = forecast(there, rates, 3)
+    assert told is not None
+    assert (told.low, told.high, told.sure) == (11.0, 20.0, False)
+    assert len(ties(tied(s=3))) == 1
 
 
 @pytest.mark.parametrize("assignor", STICKY)

@@ -289,3 +289,22 @@ def test_it_never_grows_beyond_its_maximum_for_that() -> None:
     assert len(world.consumers) <= 3
     assert held.reason is Reason.RETENTION_AT_RISK
     assert held.limited_by in {Reason.AT_MAXIMUM, Reason.ASSIGNOR_LIMIT}
+
+
+@pytest.mark.parametrize(
+    ("kind", "assignor", "foretold"),
+    [
+        ("CLASSIC", "sticky", False), ("CLASSIC", "cooperative-sticky", False), ("CONSUMER", "uniform", False),
+        ("CLASSIC", "range", True), ("CLASSIC", "roundrobin", True), ("CONSUMER", "range", True),
+    ],
+)  # fmt: skip
+def test_two_holders_of_a_partition_are_no_matter_where_nobody_looks_at_who_holds_it(
+    kind: str,
+    assignor: str,
+    foretold: bool,  # noqa: FBT001  (a case)
+) -> None:
+    seen = replace(members([0, 1], [1, 2]), kind=kind, assignor=assignor)
+    found = read_group(seen, [tp(n) for n in range(3)], {})
+    assert isinstance(found, NativeGroup) is foretold
+    if isinstance(found, Unpredictable):
+        assert f"2 holders of {tp(1)}" in found.why

@@ -1,6 +1,6 @@
 """A consumer that does what its records say: ``hold`` it for ever, ``keep`` it long and say so, ``fail`` on it.
 
-After ``wedge`` no commit returns any more.
+After ``wedge`` no commit returns any more, after ``slow`` each takes a third of what a call may.
 
 Environment: MAX_BATCH_S. Each record that was processed leaves a line ``partition offset`` in CONSUMER_LOG_DIR/done.log.
 """
@@ -8,9 +8,11 @@ Environment: MAX_BATCH_S. Each record that was processed leaves a line ``partiti
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from autoscaler.worker import ManagedConsumer, loop
+from autoscaler.worker.intake import Run
 from autoscaler.worker.offsets import Offsets
 
 LONGEST_S = float(os.environ["MAX_BATCH_S"])
@@ -29,6 +31,15 @@ def process(consumer: ManagedConsumer, said: bytes | None) -> None:
         case b"wedge":
             loop._CLIENT_S = LONGEST_S
             Offsets._commit_plainly = lambda *_: time.sleep(3600)  # type: ignore[method-assign,assignment]
+        case b"slow":
+            loop._CLIENT_S = LONGEST_S
+            soon = Offsets._commit_plainly
+
+            def late(self: Offsets, wanted: Mapping[Run, int]) -> bool:
+                time.sleep(LONGEST_S / 3)
+                return soon(self, wanted)
+
+            Offsets._commit_plainly = late  # type: ignore[method-assign]
         case b"fail":
             msg = "cannot be processed"
             raise ValueError(msg)

@@ -1,6 +1,7 @@
 """Brokers that take nobody at his word: certificates of both sides, or passwords that never travel; and ACLs in both."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import trustme
@@ -26,9 +27,13 @@ class Certificates:
         self._authority.cert_pem.write_to_path(str(self.authority))
         self.of("broker", "127.0.0.1")
 
-    def of(self, name: str, *hosts: str) -> tuple[Path, Path]:
-        """Sign a new certificate for a name, and return where it and its key lie; an older one of that name is replaced."""
-        signed = self._authority.issue_cert(*(hosts or (f"{name}.invalid",)), common_name=name)
+    def of(self, name: str, *hosts: str, until: float | None = None) -> tuple[Path, Path]:
+        """Sign a new certificate for a name, and return where it and its key lie; an older one of that name is replaced.
+
+        It is good for years, or until an instant (Unix seconds).
+        """
+        over = None if until is None else datetime.fromtimestamp(until, UTC)
+        signed = self._authority.issue_cert(*(hosts or (f"{name}.invalid",)), common_name=name, not_after=over)
         chain = b"".join(c.bytes() for c in signed.cert_chain_pems)
         key = load_pem_private_key(signed.private_key_pem.bytes(), None)
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # what the broker reads

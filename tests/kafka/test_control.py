@@ -19,6 +19,7 @@ from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.commits import commit_metadata
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
 from autoscaler.model import TopicPartition as Partition
+from autoscaler.native.placement import key_of as placement_key
 from autoscaler.ports import PlanIntent
 from tests.contracts.publishers import PATIENCE_S, KafkaWorld, commit, partitions
 
@@ -246,6 +247,7 @@ def test_records_of_another_control_topic_and_strange_ones_are_ignored_and_said_
     )  # fmt: skip
     stray = Producer({**world.broker.connection(), "enable.idempotence": True})
     for key, value in (
+        (placement_key("another group"), b"{}"),  # is another reader's, and not strange
         encode(Expired(group=world.group, worker=me, control_id="another-control-topic", evidence="platform")),
         encode(foreign),
         (b"not json", b"{"),
@@ -260,6 +262,7 @@ def test_records_of_another_control_topic_and_strange_ones_are_ignored_and_said_
     after = world.publisher.observe()
     assert (after.epoch, after.owner, after.orphans) == (2, before.owner, frozenset())
     assert [w.instance for w in after.workers] == [instance]
+    assert "placement" not in caplog.text
     world.until(lambda _: sum(" is ignored" in r.getMessage() for r in caplog.records) >= 6)
     said = sorted(r.getMessage().split(" at offset ")[0] for r in caplog.records if " is ignored" in r.getMessage())
     assert said == sorted(

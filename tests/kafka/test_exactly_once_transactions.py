@@ -107,25 +107,32 @@ def test_what_is_refused_for_what_it_is_is_said_and_nothing_of_it_remains(
 
 
 class Interrupted(list[Output]):
-    """Outputs between the first and the second of which the broker stands still for a while."""
+    """Outputs between the first and the second of which the broker stands still, until the second one has been given up."""
 
     pid = 0
+    given_up: Callable[[], bool]
 
     def __iter__(self) -> Iterator[Output]:
         yield self[0]
         time.sleep(1.0)  # it has been sent
         os.kill(self.pid, signal.SIGSTOP)
-        threading.Timer(4.5, os.kill, (self.pid, signal.SIGCONT)).start()
+        threading.Thread(target=self._go_on).start()
         yield self[1]
+
+    def _go_on(self) -> None:
+        deadline = time.monotonic() + LONG_S
+        while not self.given_up() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(self.pid, signal.SIGCONT)
 
 
 def test_what_cannot_be_sent_in_time_is_aborted_and_can_be_tried_again(
     own_broker: Broker, make: Make, make_topic: MakeTopic, group: str
 ) -> None:
     source, to = make_topic(cluster=own_broker), make_topic(cluster=own_broker)
-    transactions = make("u", timeout_s=6.0, cluster=own_broker)
+    transactions = make("u", timeout_s=15.0, cluster=own_broker)  # given up after 9 s, looked at once a second
     outputs = Interrupted([Output(topic=to, value="a"), Output(topic=to, value="b")])
-    outputs.pid = own_broker.pid or 0
+    outputs.pid, outputs.given_up = own_broker.pid or 0, lambda: bool(transactions._failed)
     assert transactions.write(outputs, [TopicPartition(source, 0, 2)], always) is Outcome.ABORTED, transactions.why
     assert transactions.write(list.copy(outputs), [TopicPartition(source, 0, 2)], always) is Outcome.COMMITTED
     assert (seen(own_broker, to), committed(own_broker, group, source)) == ([b"a", b"b"], 2)

@@ -15,6 +15,7 @@ from autoscaler.model import GroupState, Parked, TopicPartition
 from autoscaler.ports import PlanIntent
 from tests.contracts.publishers import KafkaWorld, commit, partitions
 from tests.kafka.conftest import Produce
+from tests.kafka.workers import others_write
 
 MakeTopic = Callable[..., str]
 
@@ -94,3 +95,8 @@ def test_the_command_releases_while_no_controller_runs(world: KafkaWorld, tmp_pa
     assert world.publisher.observe().parked == {}
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (again.returncode, again.stderr) == (1, f"group {world.group}: nothing is parked\n")
+
+
+def test_what_is_parked_is_told_while_others_write_into_the_log_all_the_time(world: KafkaWorld) -> None:
+    with others_write(world.broker.bootstrap, world.group), pytest.raises(PermanentError, match="nothing is parked"):
+        release(world.broker.connection(), world.group)

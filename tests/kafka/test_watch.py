@@ -7,15 +7,19 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from autoscaler.adapters import kafka_known, kafka_watch
 from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.kafka_control import KafkaControl
 from autoscaler.adapters.kafka_topics import describe
 from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
 from autoscaler.embedded.broker import Broker
 from autoscaler.errors import TransientError
-from autoscaler.handover.codec import partition_for
+from autoscaler.handover import codec
+from autoscaler.handover.codec import Decoded, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
 from autoscaler.ports import PlanIntent
+from tests.conftest import create_topic
 from tests.contracts.publishers import KafkaWorld, partitions
 
 MakeTopic = Callable[..., str]
@@ -30,17 +34,23 @@ def world(broker: Broker, make_topic: MakeTopic, group: str) -> Iterator[KafkaWo
 
 
 @pytest.fixture
-def watch(world: KafkaWorld) -> Iterator[KafkaWatch]:
-    made = watching(world)
+def logs(broker: Broker) -> Iterator[ControlLogs]:
+    made = ControlLogs(broker.connection())
     yield made
     made.close()
 
 
-def watching(world: KafkaWorld) -> KafkaWatch:
+@pytest.fixture
+def watch(world: KafkaWorld, logs: ControlLogs) -> Iterator[KafkaWatch]:
+    made = watching(world, logs, world.group)
+    yield made
+    made.close()
+
+
+def watching(world: KafkaWorld, logs: ControlLogs, group: str) -> KafkaWatch:
     return KafkaWatch(
-        logs=ControlLogs(world.broker.connection()), group=world.group, topics=(world.topic,), lease_s=world.lease_s,
-        slot_of=world.slot_of, clock=SystemClock(),
-    )  # fmt: skip
+        logs=logs, group=group, topics=(world.topic,), lease_s=world.lease_s, slot_of=world.slot_of, clock=SystemClock()
+    )
 
 
 def seen(watch: KafkaWatch, wanted: Callable[[GroupState | None], bool]) -> GroupState | None:
@@ -143,15 +153,79 @@ def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: Kafka
         time.sleep(0.05)
 
 
-def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld) -> None:
-    other = KafkaWatch(
-        logs=ControlLogs(world.broker.connection()), group=f"{world.group}-native", topics=(world.topic,), lease_s=world.lease_s,
-        slot_of=world.slot_of, clock=SystemClock(),
-    )  # fmt: skip
+def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld, logs: ControlLogs) -> None:
+    other = watching(world, logs, f"{world.group}-native")
     try:
         assert other.observe() is None
     finally:
         other.close()
+
+
+def test_a_group_that_comes_to_be_managed_is_seen(world: KafkaWorld, watch: KafkaWatch) -> None:
+    world.publisher.observe()  # there are control logs, in which nothing is this group's
+    assert watch.observe() is None
+    placed(world)
+    state = seen(watch, lambda s: s is not None and len(s.workers) == 2)
+    assert state is not None
+    assert state.epoch == 1
+
+
+def test_no_defect_ends_the_looking_for_groups(world: KafkaWorld, watch: KafkaWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came with a defect was not looked at: nothing is said of a group until all has been read again."""
+    monkeypatch.setattr(kafka_watch, "_REOPEN_S", 1.0)
+    defects = [RuntimeError("a defect")]
+
+    def decode(key: bytes | None, value: bytes | None) -> Decoded:
+        if defects and key is not None and world.group.encode() in key:
+            raise defects.pop()
+        return codec.decode(key, value)
+
+    monkeypatch.setattr(kafka_known, "decode", decode)
+    placed(world)
+    with pytest.raises(TransientError, match="could not be read: RuntimeError: a defect"):
+        watch.observe()
+    deadline = time.monotonic() + PATIENCE_S
+    while not isinstance(patiently(watch), GroupState):
+        assert patiently(watch) is not None, "unread is not unknown"
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_control_logs_that_were_made_anew_are_read_anew(own_broker: Broker) -> None:
+    """And groups that only the old ones knew are not managed any more."""
+    topic = create_topic(own_broker, "topic", 1)
+    group, logs = "of-the-old-ones", ControlLogs(own_broker.connection())
+    watch = KafkaWatch(logs=logs, group=group, topics=(topic,), lease_s=3.0, slot_of=lambda _: None, clock=SystemClock())
+    admin = AdminClient(own_broker.connection())
+    acting = controller(own_broker, group, topic)
+    try:
+        acting.publish(PlanIntent(target={}, requested=frozenset(), summary="a plan"))
+        seen(watch, lambda s: s is not None)
+        acting.close()
+        for future in admin.delete_topics([CONTROL_TOPIC, HEARTBEAT_TOPIC]).values():
+            future.result(30)
+        controller(own_broker, "another", topic).close()  # makes them anew
+        deadline = time.monotonic() + PATIENCE_S
+        while patiently(watch) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        watch.close()
+        logs.close()
+
+
+def patiently(watch: KafkaWatch) -> GroupState | str | None:
+    try:
+        return watch.observe()
+    except TransientError as e:
+        return str(e)
+
+
+def controller(broker: Broker, group: str, topic: str) -> KafkaControl:
+    return KafkaControl(
+        connection=broker.connection(), group=group, topics=(topic,), reset_policy="earliest", lease_s=3.0,
+        replication_factor=None, slot_of=lambda _: None, clock=SystemClock(),
+    )  # fmt: skip
 
 
 def test_an_absent_broker_is_said_and_asked_again_only_after_a_while(world: KafkaWorld) -> None:

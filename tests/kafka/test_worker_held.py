@@ -1,5 +1,7 @@
 """Applications that do not return, take long and say so, or end by an error; and a worker that cannot read its control log."""
 
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +75,28 @@ def test_a_process_whose_commits_do_not_return_ends(control: Publisher, workers:
         (workers.folder / "w-0.err").read_text(encoding="utf-8")
     )
     assert not control.has_left(me)
+
+
+def test_a_process_that_was_stopped_while_a_commit_took_its_time_goes_on(
+    control: Publisher, workers: Workers, say: Callable[..., None]
+) -> None:
+    """The whole process stood still, and with it what it was waiting for: nothing of its client says that it does not return."""
+    longest_s = 6.0
+    workers.environment["MAX_BATCH_S"] = str(longest_s)
+    workers.environment["AUTOSCALER_LEASE_S"] = str(10 * longest_s)
+    workers.start("w-0")
+    me = control.incarnation("w-0")
+    control.plan({0: me})
+    control.holds(me, {0})
+    say("slow")
+    until("the application has done it", lambda: done(workers) == ["0 0"])
+    workers.signal("w-0", signal.SIGSTOP)
+    time.sleep(3 * longest_s)
+    workers.signal("w-0", signal.SIGCONT)
+    until("its offset is committed", lambda: control.committed_at(0, 1))
+    say("fine")
+    until("it goes on", lambda: done(workers) == ["0 0", "0 1"])
+    assert "has not returned for" not in (workers.folder / "w-0.err").read_text(encoding="utf-8")
 
 
 def test_an_application_that_says_that_it_takes_long_is_not_stuck(

@@ -9,7 +9,7 @@ from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
 from autoscaler.worker import waiting
 from tests.kafka.in_process import Running, plan
-from tests.kafka.workers import Publisher, until
+from tests.kafka.workers import Publisher, others_write, until
 
 
 @pytest.fixture
@@ -53,3 +53,18 @@ def test_a_worker_that_no_plan_gives_anything_says_so(
     me = control.incarnation("w-0")
     control.publish(plan(control, 1, {control.topic_id: topic}, {Tp(control.topic_id, 0): Incarnation("w-1", "nobody")}))
     until("it says so", lambda: f"{me.name}/{me.uuid}: no partition for" in caplog.text)
+
+
+def test_who_joins_a_log_into_which_others_write_all_the_time_gets_ready(
+    broker: Broker, control: Publisher, group: str, topic: str, produce: Callable[..., None]
+) -> None:
+    """A client tells the end of a log only when it has asked for records and none came."""
+    produce(topic, {0: 3})
+    with others_write(broker.bootstrap, group):
+        joined = Running(broker, group, topic)
+        try:
+            me = control.incarnation("w-0")
+            control.publish(plan(control, 1, {control.topic_id: topic}, {Tp(control.topic_id, 0): me}))
+            until("the plan is followed", lambda: len(joined.got) == 3)
+        finally:
+            joined.close()

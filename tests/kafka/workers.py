@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from autoscaler.adapters.kafka_topics import describe
 from autoscaler.handover.codec import PARTITIONS, decode, encode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,
@@ -47,6 +50,30 @@ def until(what: str, look: Callable[[], T | None], explain: Callable[[], str] = 
             pytest.fail(f"never happened: {what}\n{explain()}")
         time.sleep(0.02)
     return found
+
+
+@contextmanager
+def others_write(bootstrap: str, group: str) -> Iterator[None]:
+    """Write for another group into this one's part of the control log, so often that no fetch ever comes back empty."""
+    facts = describe(AdminClient({"bootstrap.servers": bootstrap}), (CONTROL_TOPIC,))[CONTROL_TOPIC]
+    left = Left(group="another", worker=Incarnation("w-9", "gone"), control_id=facts.topic_id)
+    key, value = encode(left)
+    over = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        while not over.wait(0.01):
+            producer.produce(CONTROL_TOPIC, value, key, partition_for(group, facts.partitions))
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class Publisher:

@@ -103,14 +103,16 @@ class World:
         self._let_happen()
         self._consume()
         now = T0 + self.t
-        kept = self.retention(self.t)
-        observation = Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None, retention=kept)
-        decision, self.history = decide(observation, self.history, self.policy, now)
+        decision, self.history = decide(self._observe(now), self.history, self.policy, now)
         self._check(decision)
         self._carry_out(decision, now)
         self.decisions.append(decision)
         self.t += 1.0
         return decision
+
+    def _observe(self, now: float) -> Observation:
+        kept = self.retention(self.t)
+        return Observation(group="g", snapshot=self._measure(now), state=self._state(), members=None, retention=kept)
 
     def kill(self, slot: int) -> None:
         """End a worker without a word; the platform starts another."""

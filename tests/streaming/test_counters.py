@@ -220,6 +220,45 @@ def test_records_that_the_size_shows_before_the_end_count_once(early: int) -> No
     assert b.row["bytes"] - before == pytest.approx((early + 254) * 1000)
 
 
+@pytest.mark.parametrize("quiet", [0, 4])
+@pytest.mark.parametrize(("some", "early"), [(6, 15), (1, 100), (100, 100), (100, 190)])
+def test_a_batch_that_the_size_shows_before_the_end_beside_some_records_counts_once(some: int, early: int, quiet: int) -> None:
+    """A producer that waits between its batches: next to nothing comes after the one that the size has shown already."""
+    b = Bucket().steady(20, per_s=100, size=1000)
+    end, size, before = int(b.row["end"]), int(b.row["size"]), float(b.row["bytes"])
+    b.read(facts(20, end=end + some, size=size + (some + early) * 1000))
+    b.read(facts(21, end=end + some + early + quiet, size=size + (some + early + quiet) * 1000))
+    assert b.row["bytes"] - before == pytest.approx((some + early + quiet) * 1000)
+    b.steady(20, begin=22, per_s=100, size=1000)
+    assert b.row["mean"] == pytest.approx(1000)
+
+
+def test_a_batch_that_only_came_early_does_not_count_as_records_of_different_sizes() -> None:
+    """If it did, the one record of a quiet window would teach the size of a batch that came with it."""
+    b = Bucket().steady(20, per_s=100, size=1000)
+    end, size = int(b.row["end"]) + 5, int(b.row["size"]) + 5000
+    b.read(facts(20, end=end - 5, size=size))
+    for i in range(12):
+        b.read(facts(21 + i, end=end, size=size))
+    before = float(b.row["bytes"])
+    b.read(facts(33, end=end + 1, size=size + 30_000))
+    assert b.row["mean"] == pytest.approx(1000)
+    b.read(facts(34, end=end + 30, size=size + 30_000))
+    assert b.row["bytes"] - before == pytest.approx(30_000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 40)), min_size=1, max_size=9))
+def test_records_of_one_size_count_once_whenever_they_come(seconds: list[tuple[int, int]]) -> None:
+    """Before an end is read, or between that and the size; as far as the mean is one, which the last batch is a part of."""
+    b = Bucket().steady(20, per_s=100, size=1000)
+    end, before = int(b.row["end"]), int(b.row["size"]) - float(b.row["bytes"])
+    for i, (first, then) in enumerate([*seconds, (0, 0), (0, 0), (0, 0), (0, 0)]):
+        end += first
+        b.read(facts(20 + i, end=end, size=(end + then) * 1000))
+        end += then
+    assert b.row["bytes"] + before == pytest.approx(end * 1000, rel=0.02)
+
+
 @pytest.mark.parametrize("per_s", [4, 40, 100, 1000])
 def test_a_size_that_grows_absurdly_once_is_no_arrival(per_s: int) -> None:
     b = Bucket().steady(20, per_s=per_s, size=1000)

@@ -80,13 +80,13 @@ def test_a_clusters_place_is_its_own_for_good(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_from_when_there_was_one_cluster_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "autoscaler.json").write_text('{"cluster.name": "old", "measure.buckets": 1, "state format": 2}')
+    (tmp_path / "autoscaler.json").write_text('{"cluster.name": "old", "measure.buckets": 1, "state format": 3}')
     assert claim(tmp_path, clusters=["new", "old"], buckets=1) == {"old": 0, "new": 1}
 
 
 @pytest.mark.parametrize("clusters", ["{}", '{"a": 0, "b": 0}', '["a"]', "null"])
 def test_places_that_make_no_sense_are_refused_or_none(tmp_path: Path, clusters: str) -> None:
-    (tmp_path / "autoscaler.json").write_text(f'{{"clusters": {clusters}, "measure.buckets": 1, "state format": 2}}')
+    (tmp_path / "autoscaler.json").write_text(f'{{"clusters": {clusters}, "measure.buckets": 1, "state format": 3}}')
     if clusters == "{}":
         assert claim(tmp_path, clusters=["a"], buckets=1) == {"a": 0}
         return
@@ -110,7 +110,7 @@ def test_a_checkpoint_of_another_state_format_is_refused(tmp_path: Path) -> None
     claim(checkpoint, clusters=["kafka"], buckets=1)
     file = checkpoint / "autoscaler.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"state format": 0}))
-    with pytest.raises(SettingsError, match="state format was 0 and is 2"):
+    with pytest.raises(SettingsError, match="state format was 0 and is 3"):
         claim(checkpoint, clusters=["kafka"], buckets=1)
 
 

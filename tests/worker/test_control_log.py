@@ -20,12 +20,12 @@ def taken(unread: Unread) -> list[tuple[bytes | None, bytes | None]]:
     return [(m.key(), m.value()) for m in unread.take()]
 
 
-@given(logs, st.integers(0, 20))
-def test_of_each_key_the_last_record_stays_where_it_stands(log: Log, cut: int) -> None:
-    unread = Unread()
-    unread.add(records(log[:cut]))
+@given(logs, st.integers(0, 20), st.sampled_from([9, -1001]))
+def test_of_each_key_the_last_record_stays_where_it_stands(log: Log, cut: int, position: int) -> None:
+    unread = Unread(10)
+    unread.add(records(log[:cut]), position)
     assert taken(unread) == [], "nothing is taken apart before all of it is there"
-    unread.add([*records(log[cut:]), END])
+    unread.add([*records(log[cut:]), END], position)
     found = taken(unread)
     assert dict(found) == dict(log)
     assert len(found) == len(dict(log))
@@ -37,9 +37,16 @@ def test_of_each_key_the_last_record_stays_where_it_stands(log: Log, cut: int) -
 
 @given(logs)
 def test_what_comes_after_the_end_is_taken_at_once(log: Log) -> None:
-    unread = Unread()
-    unread.add([END])
-    unread.add(records(log))
+    unread = Unread(10)
+    unread.add([END], 3)
+    unread.add(records(log), 3)
+    assert dict(taken(unread)) == dict(log)
+
+
+@given(logs, st.integers(10, 12))
+def test_an_end_that_is_never_told_is_reached_where_it_was_at_first(log: Log, position: int) -> None:
+    unread = Unread(10)
+    unread.add(records(log), position)
     assert dict(taken(unread)) == dict(log)
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,3 +85,24 @@ def test_two_threads_may_not_ask_for_batches(consumer: ManagedConsumer) -> None:
     first.join()
     with pytest.raises(RuntimeError, match="one thread only"):
         next(consumer)
+
+
+def test_what_the_connection_refers_to_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    password, certificate = tmp_path / "password", tmp_path / "certificate"
+    password.write_text("one")
+    certificate.write_text("first")
+    given = {**NOWHERE, "sasl.password": f"file:{password}", "ssl.certificate.location": str(certificate)}
+    with ManagedConsumer(given, **KNOWN) as consumer:
+        settings = consumer.settings
+    assert settings.connection["sasl.password"] == "one"
+    assert settings.renewed() is settings
+    password.write_text("two")
+    renewed = settings.renewed()
+    assert renewed.connection["sasl.password"] == "two"
+    assert renewed.renewed() is renewed
+    password.unlink()
+    assert renewed.renewed() is renewed, "it is being replaced"
+    password.write_text("two")
+    certificate.write_text("second")
+    assert renewed.renewed().connection == renewed.connection
+    assert renewed.renewed() is not renewed, "the same path, another certificate: clients have to be made anew"

@@ -5,11 +5,15 @@ and round robin are followed too; the sticky ones and uniform then take another 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 from autoscaler.core.native.java_order import hashed, spread_hash, string_hash, topic_id_hash
 from autoscaler.core.native.sticky import cooperative_sticky, sticky
 from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup, listed
 from autoscaler.model import TopicPartition
+
+_TURNED = ((0, 0), (1, 1), (0, 1), (1, 0))  # by which order of topics members keep theirs, one after the other
 
 
 def assign(group: NativeGroup, client: Client) -> Assigned | None:
@@ -62,7 +66,8 @@ def _round_robin(group: NativeGroup, topics: frozenset[str]) -> Assigned:
 
 def _uniform(group: NativeGroup, topics: frozenset[str]) -> Assigned:
     """Keep up to a quota each, one more for the first that have it in the order of the coordinator's map; fill one by one."""
-    by_topic = _topics_in_order(group, topics)
+    orders = _topics_in_order(group, topics)
+    by_topic = orders[group.ties % 2]
     everything = [TopicPartition(t, n) for t in by_topic for n in range(group.partitions.get(t, 0))]
     there = set(everything)
     owned = {c.member_id: c.owned & there for c in group.consumers}
@@ -73,7 +78,8 @@ def _uniform(group: NativeGroup, topics: frozenset[str]) -> Assigned:
     room: dict[str, int] = {}
     for i, member in enumerate(hashed(in_coordinator(group.consumers), string_hash)):
         one_more = with_one_more > 0
-        mine = [p for t in by_topic for p in hashed(sorted(x for x in owned[member] if x.topic == t), lambda x: x.partition)]
+        kept_by_topic = orders[_TURNED[group.ties // 2][i % 2]]
+        mine = [p for t in kept_by_topic for p in hashed(sorted(x for x in owned[member] if x.topic == t), lambda x: x.partition)]
         held[member] = mine[: least + one_more]
         free += mine[least + one_more :]
         if len(held[member]) <= least and len(owned) - i > with_one_more:
@@ -87,24 +93,39 @@ def _uniform(group: NativeGroup, topics: frozenset[str]) -> Assigned:
 
 
 def in_coordinator(consumers: Sequence[Consumer]) -> list[str]:
-    """Return members in the order in which the coordinator hands them to an assignor: as in its table, who joins last."""
-    return [c.member_id for c in sorted(consumers, key=lambda c: (not c.owned, spread_hash(c.member_id)))]
+    """Return members in the order in which the coordinator hands them to an assignor: as in its table, who joins last.
+
+    Its table has a few slots for many members, and those of one slot stand there as they have come. So those that it lists are in
+    the order of the list; others come where the slots of their hash do.
+    """
+    listed = sorted((c for c in consumers if c.place is not None), key=lambda c: c.place or 0)
+    slots = accumulate((spread_hash(c.member_id) for c in listed), max)
+    slot_of = {c.member_id: slot for c, slot in zip(listed, slots, strict=True)}
+
+    def order(c: Consumer) -> tuple[bool, int, int]:
+        joins = c.place is None and not c.owned
+        return joins, slot_of.get(c.member_id, spread_hash(c.member_id)), c.place or 0
+
+    return [c.member_id for c in sorted(consumers, key=order)]
 
 
-def _topics_in_order(group: NativeGroup, topics: frozenset[str]) -> Sequence[str]:
+def _topics_in_order(group: NativeGroup, topics: frozenset[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return them as a map of their ids has them that they were put into by their names, and by their names turned round."""
     ordered = sorted(topics)
     if any(t not in group.topic_ids for t in ordered):
-        return ordered
-    return hashed(ordered, lambda t: topic_id_hash(group.topic_ids[t]))
+        return ordered, ordered
+    codes = {t: topic_id_hash(group.topic_ids[t]) for t in ordered}
+    return hashed(ordered, codes.__getitem__), hashed(reversed(ordered), codes.__getitem__)
+
+
+def ties(group: NativeGroup) -> range:
+    """Return the values of ``NativeGroup.ties`` to follow: one, unless topics come in an order that nobody can know."""
+    if group.assignor is not Assignor.UNIFORM:
+        return range(1)
+    one, other = _topics_in_order(group, frozenset(t for c in group.consumers for t in c.topics))
+    return range(1 if one == other else 2 * len(_TURNED))
 
 
 def following(group: NativeGroup, consumers: Sequence[Consumer]) -> NativeGroup:
     """Return the group with other members."""
-    return NativeGroup(
-        assignor=group.assignor,
-        consumers=tuple(consumers),
-        partitions=group.partitions,
-        topic_ids=group.topic_ids,
-        clients=group.clients,
-        leaving=group.leaving,
-    )
+    return replace(group, consumers=tuple(consumers))

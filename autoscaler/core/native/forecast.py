@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import NamedTuple
 
-from autoscaler.core.native.assignors import assign, following
+from autoscaler.core.native.assignors import assign, following, ties
 from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup
 from autoscaler.model import TopicPartition
 
@@ -119,8 +119,14 @@ def _rebalances(group: NativeGroup, consumers: int) -> Iterator[Assigned | None]
     if not group.alike and group.assignor not in _BY_PLACE:
         yield None
         return
-    each = sum(group.partitions.values()) * len(_clients(group)) * max(1, abs(consumers - len(group.consumers)))
+    several = ties(group)
+    each = sum(group.partitions.values()) * len(_clients(group)) * max(1, abs(consumers - len(group.consumers))) * len(several)
     cases = max(_LEAST, min(_MOST, _WORK // max(1, each)))
+    for tied in several:
+        yield from _rebalances_of(replace(group, ties=tied), consumers, cases)
+
+
+def _rebalances_of(group: NativeGroup, consumers: int, cases: int) -> Iterator[Assigned | None]:
     sticks = group.assignor not in _BY_PLACE and any(c.owned for c in group.consumers)
     for members in islice(_memberships(group, consumers), cases):
         for client in _clients(group):

@@ -25,6 +25,7 @@ _KINDS = {
     "OTHER": "its members are no consumers",
 }
 _BY_RACK = frozenset({Assignor.RANGE, Assignor.STICKY, Assignor.COOPERATIVE_STICKY})  # KIP-881, in the classic protocol only
+_BY_HOLDER = frozenset({Assignor.STICKY, Assignor.COOPERATIVE_STICKY, Assignor.UNIFORM})  # what they give is what was held
 _PROTOCOLS = {"CLASSIC": frozenset(Assignor) - {Assignor.UNIFORM}, "CONSUMER": frozenset({Assignor.RANGE, Assignor.UNIFORM})}
 
 
@@ -48,7 +49,7 @@ def read_group(
     counts = {t: sum(p.topic == t for p in partitions) for t in sorted({p.topic for p in partitions})}
     if why := _subscriptions(members.members, counts):
         return Unpredictable(why=why)
-    if why := _racks(members):
+    if why := _racks(members) or _held_twice(members):
         return Unpredictable(why=why)
     return NativeGroup(
         assignor=Assignor(members.assignor),
@@ -122,9 +123,23 @@ def _racks(members: GroupMembers) -> str | None:
     )
 
 
+def _held_twice(members: GroupMembers) -> str | None:
+    if members.assignor not in _BY_HOLDER:
+        return None
+    holders = Counter(p for m in members.members for p in m.assigned)
+    twice = sorted(p for p, count in holders.items() if count > 1)
+    if not twice:
+        return None
+    return f"its description names {holders[twice[0]]} holders of {twice[0]}, which cannot be: it is read again with every cycle"
+
+
 def _consumer(member: Member) -> Consumer:
     return Consumer(
-        member_id=member.member_id, topics=member.topics or frozenset(), owned=member.assigned, instance=member.instance
+        member_id=member.member_id,
+        topics=member.topics or frozenset(),
+        owned=member.assigned,
+        instance=member.instance,
+        place=member.place,
     )
 
 

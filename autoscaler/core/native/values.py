@@ -37,12 +37,14 @@ class Consumer:
     Attributes:
         instance: Its ``group.instance.id``; ``None`` if it is a dynamic member.
         owned: What it holds before the rebalance; only sticky assignors look at it.
+        place: Where the coordinator's list of members has it; ``None`` if that is not known, or it is still to join.
     """
 
     member_id: str
     topics: frozenset[str]
     owned: frozenset[TopicPartition] = frozenset()
     instance: str | None = None
+    place: int | None = None
 
     @property
     def order(self) -> tuple[bool, str]:
@@ -59,6 +61,8 @@ class NativeGroup:
         topic_ids: Kafka's id of a topic, as its 22 characters; those not listed are ordered by name.
         clients: Libraries that may be the one that assigns.
         leaving: Members in the order in which they would be ended; empty if it can be anybody.
+        ties: Which of the possible orders is followed of topics whose ids share a bucket of the coordinator's maps. They come as
+            they were put in: those that are dealt out by their names, and those of a member as it has got them.
     """
 
     assignor: Assignor
@@ -67,6 +71,7 @@ class NativeGroup:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     clients: tuple[Client, ...] = tuple(Client)
     leaving: tuple[str, ...] = ()
+    ties: int = 0
 
     @property
     def alike(self) -> bool:
