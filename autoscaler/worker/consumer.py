@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException
 from autoscaler.errors import AutoscalerError
 from autoscaler.handover.records import Incarnation, Tp
 from autoscaler.worker.clock import lease_clock, weakness
+from autoscaler.worker.commits import CommitClient, OnCommit
 from autoscaler.worker.control_log import LogPlace, find_place
 from autoscaler.worker.fetching import fetching
 from autoscaler.worker.intake import Batch, Intake
@@ -106,7 +107,7 @@ class ManagedConsumer:
         self._now = lease_clock()
         self._place: LogPlace | None = None
         self._loop: Loop | None = None
-        self._offsets = self._new_offsets()
+        self._offsets = CommitClient(self._new_offsets)
         self._connected = self._settings.connection  # what the clients were made with
         self._intake: Intake | None = None
 
@@ -265,17 +266,14 @@ class ManagedConsumer:
             return
         self._connected = self._settings.connection
         self._offsets.close()
-        self._offsets = self._new_offsets()
         if self._intake is not None:
             self._intake.consumer.close()
             self._intake = None
 
-    def _new_offsets(self) -> Consumer:
-        """Return what only commits and reads offsets: a client serves one call at a time.
-
-        A commit has no timeout of its own; it must not hold up the end of a lapsed incarnation, for which others wait.
-        """
-        return Consumer({**self._client(), "socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS})
+    def _new_offsets(self, on_commit: OnCommit) -> Consumer:
+        """Return what only commits and reads offsets: a client serves one call at a time."""
+        times = {"socket.timeout.ms": _COMMIT_MS, "session.timeout.ms": _COMMIT_MS}  # after them a commit fails that was not sent
+        return Consumer({**self._client(), **times, "on_commit": on_commit})
 
     def _transactions(self, me: Incarnation) -> Transactions | None:
         """Return them opened; ``None`` if that failed: the next try is another incarnation's, nobody takes an id twice."""
@@ -284,7 +282,7 @@ class ManagedConsumer:
             self._settings.group,
             me.uuid,
             timeout_s=min(self._settings.lease_s, _TRANSACTION_S),
-            metadata=self._offsets.consumer_group_metadata,
+            metadata=self._offsets.client.consumer_group_metadata,
         )
         try:
             made.open(_LOOK_S)
@@ -314,8 +312,8 @@ class ManagedConsumer:
     def _new_intake(self) -> Intake:
         partitions = 0
         with suppress(KafkaException):  # then the client's own first fetch finds out what is wrong
-            for topic in meant(self._offsets, self._settings.topics, _LOOK_S):
-                partitions += len(self._offsets.list_topics(topic, _LOOK_S).topics[topic].partitions)
+            for topic in meant(self._offsets.client, self._settings.topics, _LOOK_S):
+                partitions += len(self._offsets.client.list_topics(topic, _LOOK_S).topics[topic].partitions)
         return Intake(
             Consumer(self._client(**fetching(self._settings.batch_size_bytes, partitions))),
             self._now,

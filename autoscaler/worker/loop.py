@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from autoscaler.handover import messages
 from autoscaler.handover import worker_state as machine
@@ -34,6 +34,7 @@ from autoscaler.handover.records import (
 )
 from autoscaler.topics import names
 from autoscaler.worker.clock import Elapsed, boot_id
+from autoscaler.worker.commits import CommitClient
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.intake import Intake, Lease, Run
 from autoscaler.worker.offsets import Offsets
@@ -70,7 +71,7 @@ class Loop:
         place: LogPlace,
         me: Incarnation,
         intake: Intake,
-        offsets: Consumer,
+        offsets: CommitClient,
         now: Elapsed,
         transactions: Transactions | None = None,
     ) -> None:

@@ -1,6 +1,6 @@
 """The group's committed offsets: what a worker writes of its partitions, and reads of those that it takes.
 
-Synchronously, so that no older commit can follow a release, and only as long as the lease is valid; exactly once, in the
+Waited for, so that no older commit can follow a release, and only as long as the lease is valid; exactly once, in the
 transaction of the outputs. Which partitions, and when, is ``loop.py``'s business.
 """
 
@@ -8,12 +8,13 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from autoscaler.errors import PermanentError
 from autoscaler.handover.commits import commit_metadata, is_of_topic
 from autoscaler.handover.records import Tp
 from autoscaler.worker.clock import Elapsed
+from autoscaler.worker.commits import CommitClient
 from autoscaler.worker.intake import Lease, Run
 from autoscaler.worker.transactions import Outcome, Output, Transactions
 
@@ -27,7 +28,7 @@ class Offsets:
     """Commits of one incarnation.
 
     Args:
-        client: A consumer of the group that fetches nothing.
+        client: What commits and reads.
         uuid: Of the incarnation.
         lease: Until when it may commit, on ``now``'s clock.
         transactions: Where offsets go, if exactly once; opened already.
@@ -36,7 +37,7 @@ class Offsets:
 
     def __init__(  # noqa: PLR0917  (what commits depend on)
         self,
-        client: Consumer,
+        client: CommitClient,
         uuid: str,
         lease: Lease,
         now: Elapsed,
@@ -104,7 +105,7 @@ class Offsets:
 
     def _commit_plainly(self, wanted: Mapping[Run, int]) -> bool:
         try:
-            done = self._client.commit(offsets=self._named(wanted), asynchronous=False) or ()
+            done = self._client.commit(self._named(wanted), lambda: self._now() < self._lease.until)
         except KafkaException as e:
             if e.args[0].code() not in _REFUSALS:
                 _log.warning("%s", e)
@@ -114,6 +115,8 @@ class Offsets:
                 return all(done_each)
             for run in wanted:
                 self._note_refusal(run, e.args[0])
+            return False
+        if done is None:
             return False
         bad = {(t.topic, t.partition): t.error for t in done if t.error is not None}
         for run, offset in wanted.items():
@@ -163,7 +166,7 @@ class Offsets:
     def _topic_error(self, topic: str) -> KafkaError | None:
         """Return why a topic is refused, by its metadata: a coordinator is asked again and again before it says so."""
         try:
-            found = self._client.list_topics(topic, _METADATA_S).topics
+            found = self._client.client.list_topics(topic, _METADATA_S).topics
         except KafkaException as e:
             _log.warning("%s", e)
             return None
@@ -197,7 +200,7 @@ class Offsets:
         Raises:
             KafkaException: It is not there.
         """
-        self._client.committed([TopicPartition(topic, 0)], timeout_s)
+        self._client.client.committed([TopicPartition(topic, 0)], timeout_s)
 
     def read(self, asked: Mapping[tuple[str, int], Tp], timeout_s: float) -> dict[Tp, int | None]:
         """Return what is committed, ``None`` where nothing is; a partition that cannot be read is absent, and said.
@@ -207,7 +210,7 @@ class Offsets:
             timeout_s: For all of them.
         """
         try:
-            found = self._client.committed([TopicPartition(*name) for name in asked], timeout_s)
+            found = self._client.client.committed([TopicPartition(*name) for name in asked], timeout_s)
         except KafkaException as e:
             _log.warning("%s", e)
             return {}

@@ -9,6 +9,7 @@ import faulthandler
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,7 @@ class Stopping(Transactions):
     def _stop(self) -> None:
         if HOLD.exists():
             HOLD.rename(HOLD.with_suffix(f".{os.getpid()}"))
-            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # of the process this thread might go on for a moment
 
 
 def main() -> None:

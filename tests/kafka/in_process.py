@@ -25,11 +25,11 @@ class RefusingCommits:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (as above)
         return getattr(self._client, name)
 
-    def commit(self, **given: object) -> Any:  # noqa: ANN401  (as above)
+    def commit(self, *given: object) -> Any:  # noqa: ANN401  (as above)
         self.tries += 1
         if self.refuse:
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
-        return self._client.commit(**given)
+        return self._client.commit(*given)
 
 
 class Running:

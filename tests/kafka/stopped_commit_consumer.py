@@ -3,6 +3,7 @@
 import os
 import runpy
 import signal
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def stopped(self: Offsets, wanted: Mapping[Run, int]) -> bool:
     flag = Path(os.environ["CONSUMER_LOG_DIR"]) / "armed"
     if flag.exists() and any(offset > 0 for offset in wanted.values()):
         flag.unlink()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # of the process this thread might go on for a moment
     return commit(self, wanted)
 
 

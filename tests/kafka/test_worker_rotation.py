@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -74,13 +75,26 @@ class Scene:
         self.until(lambda: bool(self.active() - but))
         (one,) = self.active() - but
         self.control.publish(plan(self.topic, *[0] * PARTITIONS))
+        self.produce()
+        self.until(lambda: len(self.processed()) == self.produced)
+        return one
+
+    def produce(self) -> None:
         producer = Producer(self.broker.connection())
         for number in range(RECORDS):
             producer.produce(self.topic, b"x" * 100, partition=number % PARTITIONS)
         assert producer.flush(30) == 0
         self.produced += RECORDS
-        self.until(lambda: len(self.processed()) == self.produced)
-        return one
+
+    def cut_within_a_commit(self) -> None:
+        """Let the broker die when it has been told what to commit and has not answered."""
+        before = len(self.processed())
+        self.produce()
+        self.until(lambda: len(self.processed()) > before)
+        node = self.broker.nodes[0]
+        node.signal(signal.SIGSTOP)
+        time.sleep(2.0)  # more than a worker's commits are apart
+        node.kill()
 
 
 @pytest.mark.timeout(400)
@@ -116,6 +130,7 @@ def test_a_renewed_certificate_is_taken_before_the_lease_of_the_old_one_is_over(
             broker.certificates.of("worker")
             time.sleep(max(0.0, over + 1.0 - time.time()))
             assert scene.works() == first, "who is connected goes on"
+            scene.cut_within_a_commit()
             broker.restart()
             scene.works(frozenset({first}))
             assert process.poll() is None
