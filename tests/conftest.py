@@ -1,6 +1,7 @@
 """What every test may ask for: real brokers, topics on them, a Spark session; and the rule that nothing is skipped unseen."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
+_GONE = re.compile(r"^%\d\|[0-9.]+\|FAIL\|.*: Connection refused")  # librdkafka's lines on standard error
 OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips lets pass
 
 MakeTopic = Callable[..., str]
@@ -64,13 +66,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Report, Report]:
-    return _unskipped((yield), item.config)
+    return _readable(_unskipped((yield), item.config))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Report, Report]:
     """A whole module that skips itself counts like its tests."""
     return _unskipped((yield), collector.config)
+
+
+def _readable(report: Report) -> Report:
+    """Leave out of a failure's output what clients of brokers that are gone say many times a second: it hides the rest."""
+    report.sections = [(title, "\n".join(x for x in text.split("\n") if not _GONE.search(x))) for title, text in report.sections]
+    return report
 
 
 def _unskipped(report: Report, config: pytest.Config) -> Report:

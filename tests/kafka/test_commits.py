@@ -14,17 +14,10 @@ from tests.kafka.workers import until
 
 
 @pytest.fixture
-def alone() -> Iterator[Broker]:
-    """Return a broker that a test may stop."""
-    with Broker(heap_mb=160) as broker:
-        yield broker
-
-
-@pytest.fixture
-def commits(alone: Broker, group: str) -> Iterator[CommitClient]:
+def commits(own_broker: Broker, group: str) -> Iterator[CommitClient]:
     def make(on_commit: OnCommit) -> Consumer:
         return Consumer({
-            **alone.connection(), "group.id": group, "enable.auto.commit": False, "socket.timeout.ms": 6000,
+            **own_broker.connection(), "group.id": group, "enable.auto.commit": False, "socket.timeout.ms": 6000,
             "reconnect.backoff.max.ms": 1000, "log_level": 0, "on_commit": on_commit,
         })  # fmt: skip
 
@@ -64,17 +57,17 @@ def for_s(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() < end
 
 
-def cut_off(alone: Broker, commits: CommitClient) -> None:
+def cut_off(own_broker: Broker, commits: CommitClient) -> None:
     """Have a commit be under way when the broker dies."""
-    create_topic(alone, "t", 1)
+    create_topic(own_broker, "t", 1)
     committed(commits, 1)
-    alone.nodes[0].signal(signal.SIGSTOP)
+    own_broker.nodes[0].signal(signal.SIGSTOP)
     killed = False
 
     def may() -> bool:
         nonlocal killed
         if not killed and not soon():
-            alone.nodes[0].kill()
+            own_broker.nodes[0].kill()
             killed = True
         return long()
 
@@ -83,38 +76,38 @@ def cut_off(alone: Broker, commits: CommitClient) -> None:
     assert killed
 
 
-def test_what_is_not_answered_is_not_sent_when_the_broker_is_back(alone: Broker, commits: CommitClient, group: str) -> None:
-    cut_off(alone, commits)
-    alone.restart()
-    until("the broker answers", lambda: found(alone, group) is not None)
+def test_what_is_not_answered_is_not_sent_when_the_broker_is_back(own_broker: Broker, commits: CommitClient, group: str) -> None:
+    cut_off(own_broker, commits)
+    own_broker.restart()
+    until("the broker answers", lambda: found(own_broker, group) is not None)
     time.sleep(3)  # a client connects again once a second
-    assert found(alone, group) == 1
+    assert found(own_broker, group) == 1
 
 
-def test_the_next_commit_is_another_clients(alone: Broker, commits: CommitClient, group: str) -> None:
-    cut_off(alone, commits)
-    alone.restart()
+def test_the_next_commit_is_another_clients(own_broker: Broker, commits: CommitClient, group: str) -> None:
+    cut_off(own_broker, commits)
+    own_broker.restart()
     committed(commits, 3)
-    assert found(alone, group) == 3
+    assert found(own_broker, group) == 3
 
 
-def test_closing_waits_for_nothing_that_was_given_up(alone: Broker, commits: CommitClient) -> None:
-    cut_off(alone, commits)
+def test_closing_waits_for_nothing_that_was_given_up(own_broker: Broker, commits: CommitClient) -> None:
+    cut_off(own_broker, commits)
     commits.close()  # the time limit of tests says if not
 
 
-def test_one_that_takes_its_time_is_waited_for(alone: Broker, commits: CommitClient, group: str) -> None:
-    create_topic(alone, "t", 1)
+def test_one_that_takes_its_time_is_waited_for(own_broker: Broker, commits: CommitClient, group: str) -> None:
+    create_topic(own_broker, "t", 1)
     committed(commits, 1)
-    alone.nodes[0].signal(signal.SIGSTOP)
+    own_broker.nodes[0].signal(signal.SIGSTOP)
     back = for_s(8)  # longer than a request is given
 
     def may() -> bool:
         if not back():
-            alone.nodes[0].signal(signal.SIGCONT)
+            own_broker.nodes[0].signal(signal.SIGCONT)
         return True
 
     answered = commits.commit(at(2), may)
     assert answered is not None
     assert [(t.offset, t.error) for t in answered] == [(2, None)]
-    assert found(alone, group) == 2
+    assert found(own_broker, group) == 2
