@@ -110,4 +110,4 @@ def test_one_that_takes_its_time_is_waited_for(own_broker: Broker, commits: Comm
     answered = commits.commit(at(2), may)
     assert answered is not None
     assert [(t.offset, t.error) for t in answered] == [(2, None)]
-    assert found(own_broker, group) == 2
+    until("it is there", lambda: found(own_broker, group) == 2)
