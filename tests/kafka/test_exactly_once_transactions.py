@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, W
 MakeTopic = Callable[..., str]
 Make = Callable[..., Transactions]
 LONG_S = 30.0
+HEAD = struct.Struct(">qiibIhiqqqhii")  # of a batch: format 2
+CONTROL = 0x20
 
 
 @pytest.fixture
@@ -52,6 +55,19 @@ def seen(cluster: Broker, topic: str) -> list[bytes | None]:
     assert message is not None
     reader.close()
     return out
+
+
+def written(cluster: Broker, topic: str) -> str:
+    """Return what the log itself holds, marks of transactions included: what a failure is explained by."""
+    (segment,) = cluster.nodes[0].data.glob(f"{topic}-0/*.log")
+    data, lines = segment.read_bytes(), []
+    while len(data) > HEAD.size:
+        base, size, _, _, _, attributes, _, _, _, producer, epoch, sequence, records = HEAD.unpack_from(data)
+        mark = ("abort", "commit")[data[HEAD.size + 8] & 1]  # the key of a control record: version, kind
+        what = mark if attributes & CONTROL else f"{records} records, sequence {sequence}"
+        lines.append(f"{base}: producer {producer}, epoch {epoch}: {what}")
+        data = data[12 + size :]
+    return "\n".join(lines)
 
 
 def committed(cluster: Broker, group: str, topic: str) -> int:
@@ -135,7 +151,8 @@ def test_what_cannot_be_sent_in_time_is_aborted_and_can_be_tried_again(
     outputs.pid, outputs.given_up = own_broker.pid or 0, lambda: bool(transactions._failed)
     assert transactions.write(outputs, [TopicPartition(source, 0, 2)], always) is Outcome.ABORTED, transactions.why
     assert transactions.write(list.copy(outputs), [TopicPartition(source, 0, 2)], always) is Outcome.COMMITTED
-    assert (seen(own_broker, to), committed(own_broker, group, source)) == ([b"a", b"b"], 2)
+    found = seen(own_broker, to), committed(own_broker, group, source)
+    assert found == ([b"a", b"b"], 2), written(own_broker, to)
 
 
 def test_an_id_that_cannot_be_taken_is_an_error(group: str) -> None:
