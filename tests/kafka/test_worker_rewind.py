@@ -29,7 +29,7 @@ def test_a_planned_move_repeats_nothing_after_a_late_commit(
     all_processed(workers, {0: 500})
     until("all is committed", lambda: control.committed_at(0, 500))
     workers.signal("w-0", signal.SIGCONT)
-    until("the offset went back", lambda: not control.committed_at(0, 500))
+    until("the offset went back", lambda: not control.committed_at(0, 500), workers.said)
     before = workers.processed()
     control.plan({0: c})  # everybody is well
     control.holds(c, {0})
