@@ -32,11 +32,11 @@ browser: ## look for Chromium, which some tests need; YES=1 installs it with the
 .venv/installed: pyproject.toml .venv/bin/python
 	@.ci/install
 
-.venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py)
+.venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py autoscaler/packing/*/*.py)
 	@.ci/kernels
 
 jars: install java ## fetch the Delta and Kafka broker jars into the cache directory
-	@$(BIN)/python -m autoscaler.embedded.jars >/dev/null
+	@$(BIN)/python -m autoscaler.jars >/dev/null
 
 demo: jars ## the whole loop on a real broker, about four minutes; ARGS="--duration 600 --partitions 64 --seed 7"
 	@exec $(BIN)/python -m autoscaler.cli demo $(ARGS)

@@ -66,9 +66,9 @@ if [[ -z $once ]]; then "$python" -m autoscaler.cli validate --config "$config" 
 # One start of Python answers all: where Spark is, where the state lies, and the class path that a local master needs.
 facts=$("$python" - "$config" "${master:-local}" <<'PYTHON'
 import sys
-from autoscaler.embedded import jars
+from autoscaler import jars
 from autoscaler.errors import AutoscalerError, SettingsError
-from autoscaler.settings import load
+from autoscaler.config.settings import load
 
 try:
     home = jars.spark_home()

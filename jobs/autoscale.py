@@ -19,33 +19,33 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from autoscaler.adapters import kernels
+from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
+from autoscaler.adapters.audit.decision_json import restore, summarise
+from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.cycle_log import CycleLog, cycle_record
-from autoscaler.adapters.decision_summary import restore, summarise
-from autoscaler.adapters.delta_audit import DeltaAudit
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_placement import KafkaPlacements
-from autoscaler.adapters.kafka_reach import Reach
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.kafka_retention import KafkaRetention
-from autoscaler.adapters.kafka_tail import KafkaTails
-from autoscaler.adapters.kafka_topics import probe
-from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
-from autoscaler.adapters.processes import ProcessPool, slot_of
-from autoscaler.clusters import Cluster
-from autoscaler.controller import GroupController
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.circuit_breaker import Reach
+from autoscaler.adapters.kafka.control_topics import probe
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.adapters.kafka.retention import KafkaRetention
+from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.adapters.workers.process_pool import ProcessPool, slot_of
+from autoscaler.clients.secrets import naming, of_cluster
+from autoscaler.config.clusters import Cluster
+from autoscaler.config.hot_reload import FollowedFile
+from autoscaler.config.settings import Group, Settings, load
+from autoscaler.controller.cluster_executor import Lanes, Waits
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.errors import FencedError, SettingsError, TransientError
-from autoscaler.lanes import Lanes, Waits
 from autoscaler.model import Decision, LoadSnapshot, Observation
-from autoscaler.native_consumers import NativeConsumers
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
-from autoscaler.references import naming, of_cluster
-from autoscaler.reloading import FollowedFile
-from autoscaler.settings import Group, Settings, load
 from autoscaler.streaming import query
-from autoscaler.streaming.progress import ProgressLog
+from autoscaler.streaming.trigger_times import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
-from autoscaler.topics import names, subscribed
+from autoscaler.topic_selection import names, subscribed
 
 EXIT_FENCED = 77
 EXIT_SETTINGS = 78

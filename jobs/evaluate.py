@@ -17,13 +17,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from autoscaler.evaluation import cells, queries
-from autoscaler.evaluation.contenders import contenders
-from autoscaler.evaluation.machine import machine
+from autoscaler.evaluation import experiments, queries
+from autoscaler.evaluation.algorithms_compared import contenders
+from autoscaler.evaluation.host_info import machine
 from autoscaler.evaluation.page import page
-from autoscaler.evaluation.recorded import read_stream
 from autoscaler.evaluation.report import document
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score
+from autoscaler.evaluation.trace_reader import read_stream
 from autoscaler.evaluation.workloads import PUBLISHED_DELTAS, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,7 @@ _FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
 TABLES = ("plans", "latencies", "two_dimensions", "recorded", "made")  # in the order in which they are written
 
 
-def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: cells.Work, gives: str) -> DataFrame:
+def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: experiments.Work, gives: str) -> DataFrame:
     """Return what ``work`` makes of the rows, each of which is a task of its own: they differ much in how long they take."""
     sliced = spark.sparkContext.parallelize([tuple(row) for row in rows], len(rows))
     return spark.createDataFrame(sliced, schema).mapInPandas(work, gives)
@@ -79,20 +79,23 @@ def keep(frame: DataFrame, place: Path) -> None:
 def run(spark: SparkSession, args: argparse.Namespace) -> None:
     """Run all cells and keep their rows."""
     tables = args.out.absolute() / "tables"
-    plans = cells.plan_cells(args.deltas, args.seeds, args.partitions, args.measurements)
-    late = cells.latency_cells(args.seeds)
-    packed = cells.two_dimension_cells(2 * args.seeds, PUBLISHED_PARTITIONS)
+    plans = experiments.plan_cells(args.deltas, args.seeds, args.partitions, args.measurements)
+    late = experiments.latency_cells(args.seeds)
+    packed = experiments.two_dimension_cells(2 * args.seeds, PUBLISHED_PARTITIONS)
     with progress(spark, "placing", len(plans)):
         schema = "contender string, delta int, seed int, partitions int, measurements int"
-        keep(spread(spark, plans, schema, cells.run_plans, cells.SCHEMA_PLANS), tables / "plans")
+        keep(spread(spark, plans, schema, experiments.run_plans, experiments.SCHEMA_PLANS), tables / "plans")
     with progress(spark, "latencies", len(late)):
         schema = "contender string, seeds int"
-        keep(spread(spark, late, schema, cells.run_latencies, cells.SCHEMA_LATENCIES), tables / "latencies")
+        keep(spread(spark, late, schema, experiments.run_latencies, experiments.SCHEMA_LATENCIES), tables / "latencies")
     with progress(spark, "rate and backlog", len(packed)):
         schema = "algorithm string, family string, seed int, partitions int"
-        keep(spread(spark, packed, schema, cells.run_two_dimensions, cells.SCHEMA_TWO_DIMENSIONS), tables / "two_dimensions")
-    recorded = [tuple(row) for row in cells.recorded_lateness(read_stream(args.stream))] if args.stream else []
-    keep(spark.createDataFrame(recorded, cells.SCHEMA_LATENCIES), tables / "recorded")
+        keep(
+            spread(spark, packed, schema, experiments.run_two_dimensions, experiments.SCHEMA_TWO_DIMENSIONS),
+            tables / "two_dimensions",
+        )
+    recorded = [tuple(row) for row in experiments.recorded_lateness(read_stream(args.stream))] if args.stream else []
+    keep(spark.createDataFrame(recorded, experiments.SCHEMA_LATENCIES), tables / "recorded")
     made = f"Streams per delta: {args.seeds}, {args.measurements} measurements, on {machine(ROOT)}."
     keep(spark.createDataFrame([(args.command, made)], "command string, made string"), tables / "made")
 
@@ -100,7 +103,7 @@ def run(spark: SparkSession, args: argparse.Namespace) -> None:
 def read(spark: SparkSession, args: argparse.Namespace) -> Results:
     """Return the figures from the rows that are kept."""
     kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in TABLES}
-    order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)])}
+    order = {name: at for at, name in enumerate([*(c.name for c in contenders()), *(f"kd_{n}" for n in experiments.STATIC)])}
     [made] = spark.table(kept["made"]).collect()
 
     def lateness(table: str) -> tuple[Lateness, ...]:
@@ -157,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = options(argv)
     if not args.redraw:
         sys.stderr.write("  loading the planners (the first time after a change: compiling them)\n")
-        cells.warm()  # before the workers start: they find the machine code on disk
+        experiments.warm()  # before the workers start: they find the machine code on disk
     spark = SparkSession.builder.appName("evaluate").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if not args.redraw:

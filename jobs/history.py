@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autoscaler.adapters.delta_audit import register_views, small_session
-from autoscaler.embedded import jars
+from autoscaler import jars
+from autoscaler.adapters.audit.delta_audit import register_views, small_session
+from autoscaler.config.settings import load
 from autoscaler.errors import AutoscalerError, SettingsError
-from autoscaler.settings import load
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 78

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from autoscaler import jars
+from autoscaler.adapters.audit.delta_audit import Upkeep, compact, small_session
+from autoscaler.adapters.audit.rows import day
+from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.delta.rows import day
-from autoscaler.adapters.delta.tables import TABLES
-from autoscaler.adapters.delta_audit import Upkeep, compact, small_session
-from autoscaler.embedded import jars
+from autoscaler.config.settings import load
 from autoscaler.errors import AutoscalerError, SettingsError
-from autoscaler.settings import load
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 78

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from autoscaler.config.policy import Policy
 from autoscaler.model import (
     GroupMembers,
     GroupState,
@@ -15,7 +16,6 @@ from autoscaler.model import (
     WorkerPhase,
     WorkerView,
 )
-from autoscaler.policy import Policy
 
 T0 = 1_700_000_000.0
 TOPIC = "orders"

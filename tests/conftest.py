@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from autoscaler.embedded import jars
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler import jars
+from autoscaler.devtools.broker import Broker, Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

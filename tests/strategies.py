@@ -7,10 +7,11 @@ from dataclasses import replace
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from autoscaler.core.busy import Busy
-from autoscaler.core.capacity import Capacity
-from autoscaler.core.drained import Drained
-from autoscaler.core.history import History, Intent
+from autoscaler.config.policy import Policy
+from autoscaler.core.capacity.busy_throughput import Busy
+from autoscaler.core.capacity.capacity import Capacity
+from autoscaler.core.capacity.scaling_effectiveness import Drained
+from autoscaler.core.group.history import History, Intent
 from autoscaler.model import (
     CapacitySource,
     GroupMembers,
@@ -25,7 +26,6 @@ from autoscaler.model import (
     WorkerView,
 )
 from autoscaler.packing import ALGORITHMS
-from autoscaler.policy import Policy
 from tests.builders import CAPACITY, T0, TOPIC, load, policy, snapshot, tp
 
 settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine

@@ -14,9 +14,9 @@ import pytest
 from deltalake import write_deltalake
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.settings import load
-from autoscaler.streaming.checkpoint import claim
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import load
+from autoscaler.streaming.checkpoint_guard import claim
 
 ROOT = Path(__file__).resolve().parents[1]
 GOOD = """
@@ -130,7 +130,7 @@ def test_validate_says_that_a_file_is_missing(tmp_path: Path) -> None:
 def test_validate_loads_neither_spark_nor_a_client(config: Path) -> None:
     """It runs before every start of the job: a second of imports would be paid each time."""
     code = (
-        f"import sys; from autoscaler.cli import main; assert main(['validate', '--config', {str(config)!r}]) == 0; "
+        f"import sys; from autoscaler.cli.main import main; assert main(['validate', '--config', {str(config)!r}]) == 0; "
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'pyspark', 'confluent_kafka', 'kafka', 'pyarrow', 'rich'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)

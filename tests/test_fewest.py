@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.embedded.check.fewest import fewest
+from autoscaler.devtools.verify.fewest import fewest
 
 
 def tried(rates: list[int], capacity: int) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.embedded.picture import main
+from autoscaler.devtools.picture import main
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from autoscaler.cycles import Cycle, CycleTail
-from autoscaler.report import Progress, View, bar, count, partitions, rate, seconds, sparkline
-from autoscaler.screen import Screen
+from autoscaler.console.cycle_reader import Cycle, CycleTail
+from autoscaler.console.group_view import Progress, View, bar, count, partitions, rate, seconds, sparkline
+from autoscaler.console.live import Screen
 
 PROGRESS = Progress(phases=(("calm", 48), ("ramp", 120), ("fall", 72)), elapsed_s=97)
 

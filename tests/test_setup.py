@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoscaler.embedded import jars
+from autoscaler import jars
 from autoscaler.errors import SettingsError
 
 if TYPE_CHECKING:

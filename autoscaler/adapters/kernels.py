@@ -12,8 +12,8 @@ from numba.core import event
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.packing import fewest_by_size
-from autoscaler.packing.portfolio import improve
-from autoscaler.packing.warm import warm
+from autoscaler.packing.pace.portfolio import improve
+from autoscaler.packing.precompile import warm
 from autoscaler.ports import Clock
 
 log = logging.getLogger(__name__)

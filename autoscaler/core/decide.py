@@ -8,26 +8,25 @@ clock, randomness, logging or I/O, and the order of mappings does not matter.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from autoscaler.core.astray import resets, said
-from autoscaler.core.busy import Busy
-from autoscaler.core.cycle import Cycle, Step, many, names, rate_text, time_text
+from autoscaler.config.policy import Policy
+from autoscaler.core.capacity.busy_throughput import Busy
+from autoscaler.core.cycle.context import Cycle, Step, many, names, rate_text, time_text
+from autoscaler.core.cycle.evaluate import read_cycle
+from autoscaler.core.cycle.utilisation import carries, of_each, own_capacities, own_text, partition_text
 from autoscaler.core.diff import count_steps, steps
-from autoscaler.core.fallback import or_fallback
-from autoscaler.core.forced import place_added, place_first, replace_lost
-from autoscaler.core.fullness import carries, of_each, own_capacities, own_text, partition_text
-from autoscaler.core.guards import guarded
-from autoscaler.core.history import History, Intent, moved
-from autoscaler.core.in_time import as_urgent, risk_text
-from autoscaler.core.native import placed
-from autoscaler.core.native import rules as native
-from autoscaler.core.present import follows_placement
-from autoscaler.core.progress import Progress
-from autoscaler.core.published_sizing import as_published
-from autoscaler.core.reading import read_cycle
-from autoscaler.core.voluntary import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
+from autoscaler.core.group.history import History, Intent, moved
+from autoscaler.core.group.observed_group import follows_placement
+from autoscaler.core.guards.table import guarded
+from autoscaler.core.load.partition_progress import Progress
+from autoscaler.core.rules import native, placed
+from autoscaler.core.rules.catch_up import as_urgent, risk_text
+from autoscaler.core.rules.fallback import or_fallback
+from autoscaler.core.rules.offset_reset import resets, said
+from autoscaler.core.rules.published import as_published
+from autoscaler.core.rules.scaling import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
+from autoscaler.core.rules.unassigned import place_added, place_first, replace_lost
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import UNEVEN, r_score
-from autoscaler.policy import Policy
 
 __all__ = ["RULES", "History", "decide", "hold"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from autoscaler.evaluation.cells import LATER_THAN_S
+from autoscaler.evaluation.experiments import LATER_THAN_S
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Lateness, Results
 from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_PARTITIONS

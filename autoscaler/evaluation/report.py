@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from autoscaler.evaluation import figures, tables
-from autoscaler.evaluation.cells import LATENCY_MEASUREMENTS, LATENCY_PARTITIONS
+from autoscaler.evaluation.experiments import LATENCY_MEASUREMENTS, LATENCY_PARTITIONS
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Results
 from autoscaler.evaluation.tables import Table

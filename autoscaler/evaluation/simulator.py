@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autoscaler.packing import TAKES, Given, assign_arrays
-from autoscaler.packing.drift import DriftEstimator
+from autoscaler.packing.kernels.drift import DriftEstimator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

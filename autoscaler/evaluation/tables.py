@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from autoscaler.evaluation import contenders
+from autoscaler.evaluation import algorithms_compared
 from autoscaler.evaluation.published_figures import (
     CBS_TOLERANCE_PERCENT,
     FIGURES,
@@ -238,7 +238,7 @@ def two_dimensions(results: Results) -> Table:
 
 
 def _lines(results: Results, places: list[tuple[int, int]], value: Callable[[Score], str]) -> Iterator[tuple[str, ...]]:
-    for c in contenders.contenders():
+    for c in algorithms_compared.contenders():
         found = [results.score(c.name, delta, partitions) for delta, partitions in places]
         if any(found):
             yield c.name, *(_ABSENT if s is None else value(s) for s in found)

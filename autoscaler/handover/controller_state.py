@@ -2,7 +2,7 @@
 
 ``ControllerState`` is fed every record of the group's control partition and heartbeat partition, each with its offset and the
 broker's time, and answers from nothing else: the same records give the same answers, in a restarted controller too. ``next_plan``
-(in ``planning``) builds a plan from it. Pure, standard library only; ``adapters/kafka_control`` reads, publishes and knows slots.
+(in ``planning``) builds a plan from it. Pure, standard library only; ``adapters.control_log`` reads, publishes and knows slots.
 """
 
 import math

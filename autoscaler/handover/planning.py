@@ -1,6 +1,6 @@
 """The next plan (rules 2, 5, 9 and 12): says everything by itself, so that a reader needs no earlier one.
 
-Follows ``controller_state``, which says what is; ``adapters/kafka_control`` publishes the result in the fenced transaction. Pure,
+Follows ``controller_state``, which says what is; ``adapters.control_log`` publishes the result in the fenced transaction. Pure,
 standard library only.
 """
 

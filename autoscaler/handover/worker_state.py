@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from autoscaler.handover.codec import Key
-from autoscaler.handover.messages import (
+from autoscaler.handover.records import RECOMMIT_S, Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
+from autoscaler.handover.worker_events import (
     Drained,
     Effect,
     Elapsed,
@@ -36,7 +37,6 @@ from autoscaler.handover.messages import (
     Taking,
     Totals,
 )
-from autoscaler.handover.records import RECOMMIT_S, Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tp
 
 HEARTBEATS_PER_LEASE = 10
 _TAKEN_KEPT = 4  # heartbeats that repeat a take, so that a controller that starts anew still sees it

@@ -1,15 +1,20 @@
-"""Placement of partitions on consumers: pure functions of rates, capacity and present owners."""
+"""Placement of partitions on consumers: pure functions of rates, capacity and present owners.
 
-from autoscaler.packing.algorithms import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.bounded import BEYOND_PRICE, Fitted, fewest_by_size, fit_count
-from autoscaler.packing.drift import DriftEstimator
-from autoscaler.packing.gauge import Gauge
-from autoscaler.packing.lower_bounds import lower_bound
-from autoscaler.packing.options import KNOWS_PAID_FOR, PRESETS, TAKES, Given
-from autoscaler.packing.placement import Assignment, r_score
-from autoscaler.packing.repair import consumer_loads, drain, place_unowned
-from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
-from autoscaler.packing.uneven import UNEVEN, Uneven, best_uneven, fewer_uneven, fit_uneven, place_unowned_uneven
+Lives here: ``registry`` (every algorithm under its name; a new one is a line there), ``bounded`` (within a number of consumers),
+``incremental`` (only what has no owner), ``precompile``, and a folder for each family of algorithms. May not: know time, guards,
+groups or Kafka. May import: ``model``, ``errors``, numpy, numba. The names below are the public interface.
+"""
+
+from autoscaler.packing.bounded import BEYOND_PRICE, fewest_by_size, fit_count
+from autoscaler.packing.heterogeneous.capacity_model import Gauge
+from autoscaler.packing.heterogeneous.placement import UNEVEN, Uneven, best_uneven, fewer_uneven, fit_uneven, place_unowned_uneven
+from autoscaler.packing.incremental import drain, place_unowned
+from autoscaler.packing.kernels.drift import DriftEstimator
+from autoscaler.packing.problem.assignment import Assignment, Fitted, consumer_loads, r_score
+from autoscaler.packing.problem.lower_bounds import lower_bound
+from autoscaler.packing.problem.options import KNOWS_PAID_FOR, PRESETS, TAKES, Given
+from autoscaler.packing.registry import ALGORITHMS, assign, assign_arrays
+from autoscaler.packing.research.two_dimensional import ALGORITHMS_2D, assign_2d
 
 __all__ = [
     "ALGORITHMS",

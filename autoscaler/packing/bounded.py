@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from autoscaler.model import TopicPartition
-from autoscaler.packing.algorithms import assign, assign_arrays
-from autoscaler.packing.checks import checked_capacity, checked_loads, checked_previous, is_index, shown
-from autoscaler.packing.options import KNOWS_PAID_FOR, TAKES, Given
-from autoscaler.packing.placement import Assignment, assignment, decreasing
-from autoscaler.packing.repair import drain
+from autoscaler.packing.incremental import drain
+from autoscaler.packing.problem.assignment import Assignment, Fitted, assignment, decreasing
+from autoscaler.packing.problem.options import KNOWS_PAID_FOR, TAKES, Given
+from autoscaler.packing.problem.validation import checked_capacity, checked_loads, checked_previous, is_index, shown
+from autoscaler.packing.registry import assign, assign_arrays
 
 BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
@@ -23,21 +23,6 @@ _IDLE_SHARE = 0.01  # of the mean rate, oversized ones cut: what a silent partit
 
 Loads = Mapping[TopicPartition, float]
 Owners = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
-    """A placement whose number of consumers was bounded.
-
-    Attributes:
-        plan: Its figures are those of the capacity asked for, not of the scaled one; ``algorithm`` is the one that placed.
-        wanted: Consumers that the load takes when nothing bounds them.
-        capacity: Scaled capacity at which the plan came out; above what was asked for if consumers are lacking.
-    """
-
-    plan: Assignment
-    wanted: int
-    capacity: float
 
 
 def fewest_by_size(rates: Collection[float], capacity: float) -> int:

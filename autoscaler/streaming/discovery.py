@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autoscaler.clients.kafka_python import Setting, named
 from autoscaler.errors import AutoscalerError, TransientError
-from autoscaler.kafka_python import Setting, named
-from autoscaler.streaming import codec
-from autoscaler.streaming.client import Client, Clients
-from autoscaler.topics import means, names, patterns
+from autoscaler.streaming import wire_codec
+from autoscaler.streaming.broker_clients import Client, Clients
+from autoscaler.topic_selection import means, names, patterns
 
 Ints = npt.NDArray[np.int32]
 
@@ -149,14 +149,14 @@ class Discovery:
         return [*found, *(t for t in answers if t["name"] in self._names or t["error_code"] != _UNKNOWN_TOPIC)]
 
     def _coordinators(self, client: Client, deadline: float) -> dict[str, int]:
-        (found,) = client.ask([(codec.coordinators(self._groups), None)], deadline)
+        (found,) = client.ask([(wire_codec.coordinators(self._groups), None)], deadline)
         if isinstance(found, Exception):
             return {}
         return {c.key: c.node_id for c in found.coordinators if not c.error_code}
 
 
 def _metadata(client: Client, topics: Sequence[str] | None, deadline: float) -> Any:
-    (found,) = client.ask([(codec.metadata(topics), None)], deadline)
+    (found,) = client.ask([(wire_codec.metadata(topics), None)], deadline)
     if isinstance(found, Exception):
         raise TransientError(named(found)) from found
     return found

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.streaming.given import Rules
 from autoscaler.streaming.state import COMMIT, Array, State, find, keys
-from autoscaler.topics import means, names, patterns
+from autoscaler.streaming.window_inputs import Rules
+from autoscaler.topic_selection import means, names, patterns
 
 UNKNOWN = -2  # of a commit; -1 is "nothing committed"
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from autoscaler.clients.kafka_python import translate
+from autoscaler.clients.secrets import naming, resolve_secrets
+from autoscaler.config.settings import Settings
 from autoscaler.errors import PermanentError
-from autoscaler.kafka_python import translate
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
-from autoscaler.references import naming, resolve_secrets
-from autoscaler.settings import Settings
 from autoscaler.streaming import schema
-from autoscaler.streaming.checkpoint import claim
-from autoscaler.streaming.given import Rules
+from autoscaler.streaming.checkpoint_guard import claim
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
+from autoscaler.streaming.window_inputs import Rules
 from autoscaler.streaming.windows import Window
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from autoscaler.clients.kafka_python import Setting
 from autoscaler.errors import AutoscalerError
-from autoscaler.kafka_python import Setting
-from autoscaler.streaming import reading, schema
-from autoscaler.streaming.client import Clients
+from autoscaler.streaming import broker_poll, schema
+from autoscaler.streaming.broker_clients import Clients
+from autoscaler.streaming.broker_poll import Part, Share
 from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
-from autoscaler.streaming.reading import Part, Share
-from autoscaler.topics import means, names, patterns
+from autoscaler.topic_selection import means, names, patterns
 
 _CLIENTS = Clients()  # lives as long as the executor's Python worker, which Spark reuses from batch to batch
 _ROWS = pa.schema([("bucket", pa.int32()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary())])
@@ -162,7 +162,7 @@ def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.T
     deadline = time.monotonic() + plan.read_timeout_s
 
     def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:
-        return clients.use(plan.connection, share.address, deadline, lambda c: reading.read(c, share, deadline, time.time))
+        return clients.use(plan.connection, share.address, deadline, lambda c: broker_poll.read(c, share, deadline, time.time))
 
     started = [(share, start(share)) for share in shard.shares]
     return lambda: _answers(shard, started)
@@ -170,14 +170,14 @@ def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.T
 
 def _answers(shard: Shard, started: Sequence[tuple[Share, Callable[[], tuple[pa.Table, pa.Table]]]]) -> tuple[pa.Table, pa.Table]:
     now = time.time()
-    leaderless = reading.failed_facts(shard.leaderless, -1, "no broker leads this partition", now)
-    facts = [leaderless, reading.topic_errors(shard.missing, now)]
-    commits = [reading.failed_commits(shard.uncoordinated, shard.why, now)]
+    leaderless = broker_poll.failed_facts(shard.leaderless, -1, "no broker leads this partition", now)
+    facts = [leaderless, broker_poll.topic_errors(shard.missing, now)]
+    commits = [broker_poll.failed_commits(shard.uncoordinated, shard.why, now)]
     for share, answer in started:
         try:
             f, c = answer()
         except AutoscalerError as e:
-            f, c = reading.unread(share, f"broker {share.node} at {share.address}: {e}", time.time())
+            f, c = broker_poll.unread(share, f"broker {share.node} at {share.address}: {e}", time.time())
         facts.append(f)
         commits.append(c)
     return _joined(facts), _joined(commits)

@@ -1,6 +1,6 @@
 """What one bucket remembers between batches, and how it is written down.
 
-Pure: numpy and the standard library. ``counters.py`` advances it, ``lag.py`` reads it, ``windows.py`` keeps it in Spark.
+Pure: numpy and the standard library. ``rate_window.py`` advances it, ``lag.py`` reads it, ``windows.py`` keeps it in Spark.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.streaming.checkpoint import STATE_FORMAT
+from autoscaler.streaming.checkpoint_guard import STATE_FORMAT
 
 Array = npt.NDArray[Any]
 

@@ -1,6 +1,6 @@
 """The window in Spark: state keyed by a cluster's topic bucket, kept in RocksDB and the checkpoint, advanced once per batch.
 
-Unpacks what the source sampled, lets ``counters.py`` do the arithmetic, and packs one load row per group and partition. The
+Unpacks what the source sampled, lets ``rate_window.py`` do the arithmetic, and packs one load row per group and partition. The
 sub-tables of a bucket are single binary values: Spark's rows cost far more than the arithmetic.
 """
 
@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from autoscaler.streaming import counters, schema
-from autoscaler.streaming.counters import Step
-from autoscaler.streaming.given import Facts, Rules
+from autoscaler.streaming import rate_window, schema
 from autoscaler.streaming.lag import UNKNOWN, Commits, GroupRules, Lags, lags, places, renumbered, with_commits
+from autoscaler.streaming.rate_window import Step
 from autoscaler.streaming.state import SLOT, State, dump, keys, load
-from autoscaler.topics import means
+from autoscaler.streaming.window_inputs import Facts, Rules
+from autoscaler.topic_selection import means
 
 
 def step(
@@ -47,10 +47,10 @@ def step(
     whole = pc.less(facts["partition"], 0)
     lost, facts = facts.filter(whole), facts.filter(pc.invert(whole)) if pc.any(whole).as_py() else facts
     read = _facts(facts)
-    used = counters.base_slot(state, read, rules)
+    used = rate_window.base_slot(state, read, rules)
     base = None if used is None else np.frombuffer(slot(used), SLOT)
     nothing = not lost.num_rows and not facts.num_rows
-    done = counters.advance(state, read, base, rules, none_at=read_ts if nothing else 0.0)
+    done = rate_window.advance(state, read, base, rules, none_at=read_ts if nothing else 0.0)
     state = with_commits(done.state, [g.group for g in groups], _commits(commits))
     loads = _loads(state, groups, lags(state, groups, read_ts, rules, done.state), read_ts, facts=facts, commits=commits)
     if lost.num_rows:
@@ -154,7 +154,7 @@ def _loads(
         "known": pa.array(lag.known),
         "age_s": pa.array(read_ts - np.where(sampled, rows["ts"], rows["first"])),
         "window_s": pa.array(rows["span"]),
-        "rate_source": text([str(s) for s in counters.SOURCES], rows["source"]),
+        "rate_source": text([str(s) for s in rate_window.SOURCES], rows["source"]),
         "bytes_total": pa.array(rows["bytes"]),
         "records_total": pa.array(rows["records"]),
         "error": _errors(state, groups, lag, facts, commits).column(),

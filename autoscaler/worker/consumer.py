@@ -1,6 +1,6 @@
 """What an application imports: batches of records of the partitions that the plan gives to this worker.
 
-The application's thread fetches and processes; everything else of the protocol happens beside it (``loop.py``).
+The application's thread fetches and processes; everything else of the protocol happens beside it (``effect_loop.py``).
 """
 
 import logging
@@ -18,11 +18,11 @@ from confluent_kafka import Consumer, KafkaException
 from autoscaler.errors import AutoscalerError
 from autoscaler.handover.records import Incarnation, Tp
 from autoscaler.worker.clock import lease_clock, weakness
-from autoscaler.worker.commits import CommitClient, OnCommit
+from autoscaler.worker.commit_client import CommitClient, OnCommit
 from autoscaler.worker.control_log import LogPlace, find_place
-from autoscaler.worker.fetching import fetching
-from autoscaler.worker.intake import Batch, Intake
-from autoscaler.worker.loop import Loop
+from autoscaler.worker.delivery import Batch, Intake
+from autoscaler.worker.effect_loop import Loop
+from autoscaler.worker.fetch_config import fetching
 from autoscaler.worker.settings import Connection, Setting, WorkerSettings, deviations, worker_settings
 from autoscaler.worker.topics import meant
 from autoscaler.worker.transactions import Outcome, Transactions

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from autoscaler.clients.admin_clients import kept
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,
@@ -22,7 +23,6 @@ from autoscaler.handover.records import (
     Released,
     kafka_id,
 )
-from autoscaler.kept import kept
 from autoscaler.worker.clock import Elapsed
 from autoscaler.worker.settings import Connection
 

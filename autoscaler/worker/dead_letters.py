@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from autoscaler.errors import PermanentError, SettingsError
 from autoscaler.handover.records import NO_AUTO_CREATION
-from autoscaler.worker.intake import Batch
-from autoscaler.worker.on_error import DeadLetter
+from autoscaler.worker.delivery import Batch
+from autoscaler.worker.error_policy import DeadLetter
 from autoscaler.worker.settings import WorkerSettings
 
 _LONGEST_S = 30.0  # until a letter that is not acknowledged has failed

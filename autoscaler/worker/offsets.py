@@ -1,7 +1,7 @@
 """The group's committed offsets: what a worker writes of its partitions, and reads of those that it takes.
 
 Waited for, so that no older commit can follow a release, and only as long as the lease is valid; exactly once, in the
-transaction of the outputs. Which partitions, and when, is ``loop.py``'s business.
+transaction of the outputs. Which partitions, and when, is ``effect_loop.py``'s business.
 """
 
 import logging
@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from autoscaler.errors import PermanentError
-from autoscaler.handover.commits import commit_metadata, is_of_topic
+from autoscaler.handover.commit_metadata import commit_metadata, is_of_topic
 from autoscaler.handover.records import Tp
 from autoscaler.worker.clock import Elapsed
-from autoscaler.worker.commits import CommitClient
-from autoscaler.worker.intake import Lease, Run
+from autoscaler.worker.commit_client import CommitClient
+from autoscaler.worker.delivery import Lease, Run
 from autoscaler.worker.transactions import Outcome, Output, Transactions
 
 _METADATA_S = 2.0

@@ -14,13 +14,13 @@ from typing import assert_never
 
 from confluent_kafka import Message
 
+from autoscaler.worker.batch_metrics import Metrics, Tally, report
 from autoscaler.worker.clock import wall
 from autoscaler.worker.consumer import ManagedConsumer
 from autoscaler.worker.dead_letters import DeadLetterError, DeadLetters
-from autoscaler.worker.intake import Batch
-from autoscaler.worker.lanes import Lanes
-from autoscaler.worker.on_error import DeadLetter, Fail, OnError, RefusedError, Skip
-from autoscaler.worker.reports import Metrics, Tally, report
+from autoscaler.worker.delivery import Batch
+from autoscaler.worker.error_policy import DeadLetter, Fail, OnError, RefusedError, Skip
+from autoscaler.worker.key_ordered_dispatch import Lanes
 
 _SAY_S = 0.1  # between two looks at how long records have been in work
 _log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.clients.secrets import resolve_secrets, stamp
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE
-from autoscaler.references import resolve_secrets, stamp
 
 Setting = str | int | float | bool
 Connection = Mapping[str, Setting]

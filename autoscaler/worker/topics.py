@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer
 
-from autoscaler.topics import patterns, wanted
+from autoscaler.topic_selection import patterns, wanted
 
 
 def meant(client: Consumer, topics: tuple[str, ...], timeout_s: float) -> tuple[str, ...]:

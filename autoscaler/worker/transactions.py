@@ -2,7 +2,7 @@
 
 Nothing is sent before a batch has ended: a transaction is open for as long as it takes to write it, whatever the application
 does, so that a worker that dies holds up no reader for longer than the coordinator needs to notice. Knows no lease and no
-partition; ``loop.py`` says what is committed and when.
+partition; ``effect_loop.py`` says what is committed and when.
 """
 
 import logging
@@ -14,9 +14,9 @@ from enum import Enum, auto
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from autoscaler.bounded_call import bounded
+from autoscaler.concurrency import bounded
 from autoscaler.errors import PermanentError
-from autoscaler.handover.commits import transactional_id
+from autoscaler.handover.commit_metadata import transactional_id
 from autoscaler.worker.settings import Connection, Setting
 
 _log = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.kafka_topics import describe
-from autoscaler.core.native.forecast import Forecast, forecast
-from autoscaler.core.native.reading import read_group
-from autoscaler.core.native.values import NativeGroup
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.control_topics import describe
+from autoscaler.core.assignors.forecast import Forecast, forecast
+from autoscaler.core.assignors.group_model import NativeGroup
+from autoscaler.core.assignors.group_reader import read_group
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import TopicPartition
 from tests.conftest import create_topic
 from tests.kafka.native_members import KINDS, Kind, members

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Grant, Heartbeat, Plan, Tp, kafka_id
 from autoscaler.worker import ManagedConsumer

@@ -16,7 +16,7 @@ from functools import partial
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.worker import Batch, ManagedConsumer
 from tests.bench.consumer import PARTITIONS, fill, grant_all, topics
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from deltalake import DeltaTable
 
-from autoscaler.adapters.delta.rows import snapshot_of
+from autoscaler.adapters.audit.rows import snapshot_of
 from autoscaler.model import LoadSnapshot
 from tests.bench.processed import Processed, percentile, read
 from tests.bench.waves import Wave

@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 from confluent_kafka import Producer
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.bench import findings
 from tests.bench.job import ROOT, process
 from tests.bench.reading import TOPIC_SIZE, Bench

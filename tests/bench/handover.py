@@ -20,13 +20,13 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_topics import retried
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.kafka.control_topics import retried
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupState, TopicPartition, WorkerPhase
 from autoscaler.ports import PlanIntent
-from autoscaler.settings import ProcessWorkers
 from tests.bench.processed import Processed, newest_waits, percentile, read, waits
 from tests.bench.stages import CONSUMER, Log, Move
 from tests.bench.stages import rows as stage_rows

@@ -23,10 +23,10 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import load
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import LEASE_S
-from autoscaler.settings import load
 from tests.bench import findings
 from tests.bench.findings import Row, Run
 from tests.bench.usage import Usage
@@ -117,7 +117,7 @@ def measure(directory: Path, args: argparse.Namespace) -> list[Row]:
 def _producing(directory: Path, broker: Broker, waves: list[Wave], seconds: float) -> list[str]:
     scenario = write(waves, directory / "waves.json")
     return [
-        sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap, "--topic", TOPIC,
+        sys.executable, "-m", "autoscaler.devtools.load", "--bootstrap", broker.bootstrap, "--topic", TOPIC,
         "--scenario", str(scenario), "--duration", str(seconds + 120), "--log", str(directory),
         "--record-bytes", str(RECORD_BYTES),
     ]  # fmt: skip

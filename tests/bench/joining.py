@@ -23,8 +23,8 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from autoscaler.adapters.kafka_topics import ensure_control_topics
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.control_topics import ensure_control_topics
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.codec import decode, encode, encode_key, key_of, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,

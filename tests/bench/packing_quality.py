@@ -11,7 +11,7 @@ import numpy as np
 from autoscaler.evaluation.simulator import Contender
 from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS, two_demands
 from autoscaler.packing import PRESETS, Given
-from autoscaler.packing.two_dimensional import assign_2d
+from autoscaler.packing.research.two_dimensional import assign_2d
 from tests.bench.replays import NAIVE, Floats, Outcome, outcomes
 from tests.bench.rows import Row
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from autoscaler.core.decide import decide
-from autoscaler.core.history import History
+from autoscaler.core.group.history import History
 from autoscaler.evaluation.workloads import bounded_walk
 from autoscaler.model import Decision, Observation, Reason, TopicPartition
 from autoscaler.packing import assign, assign_arrays
-from autoscaler.packing.drift import DriftEstimator
+from autoscaler.packing.kernels.drift import DriftEstimator
 from tests.bench.replays import CAPACITY, Floats, Labels
 from tests.bench.rows import Row
 from tests.builders import T0, observation, policy, snapshot, state

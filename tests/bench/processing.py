@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.worker import Batch, Handler, ManagedConsumer, process
 from tests.bench.consumer import PARTITIONS, grant_all, topics
 

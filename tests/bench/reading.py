@@ -21,15 +21,15 @@ import pyarrow as pa
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from autoscaler.embedded.broker import Broker
-from autoscaler.streaming import reading, schema, windows
-from autoscaler.streaming.client import Client
+from autoscaler.devtools.broker import Broker
+from autoscaler.streaming import broker_poll, schema, windows
+from autoscaler.streaming.broker_clients import Client
+from autoscaler.streaming.broker_poll import Share
 from autoscaler.streaming.discovery import Discovery, Picture
-from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
-from autoscaler.streaming.reading import Share
 from autoscaler.streaming.source import Plan, shards
 from autoscaler.streaming.state import State
+from autoscaler.streaming.window_inputs import Rules
 
 TOPIC_SIZE = 50  # partitions of a topic
 SCALED_TO = 100_000
@@ -140,7 +140,7 @@ class Ours:
     def read(self) -> int:
         """Read everything, and return the number of requests."""
         before = self.client.asked
-        parts = [reading.read(self.client, share, _late(), time.time) for share in self.shares]
+        parts = [broker_poll.read(self.client, share, _late(), time.time) for share in self.shares]
         facts, commits = (pa.concat_tables(p[i] for p in parts) for i in (0, 1))
         assert facts.num_rows == commits.num_rows == self.partitions
         assert facts["error"].null_count == commits["error"].null_count == self.partitions

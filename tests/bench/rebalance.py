@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from autoscaler.adapters.process_records import read_all
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.workers.process_registry import read_all
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import TopicPartition, WorkerPhase
 from tests.bench.handover import FAST, PRODUCER, intent, make_topic, managed_group, milliseconds, settle
 from tests.bench.processed import Processed, read, waits

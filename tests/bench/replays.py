@@ -13,7 +13,7 @@ from autoscaler.evaluation.metrics import mean_r_score
 from autoscaler.evaluation.simulator import Contender, trace
 from autoscaler.evaluation.workloads import PUBLISHED_CAPACITY, bounded_walk
 from autoscaler.packing import TAKES, Given, assign_arrays
-from autoscaler.packing.drift import DriftEstimator
+from autoscaler.packing.kernels.drift import DriftEstimator
 from tests.bench.naive import drain_hottest
 
 Floats = NDArray[np.float64]

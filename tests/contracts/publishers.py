@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanPublisher
 from autoscaler.testing import FakeClock, FakePublisher

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.decision_summary import restore, summarise
 from autoscaler.model import HandoverDone
 from autoscaler.ports import AuditLog
 from autoscaler.testing import FakeAudit
@@ -65,7 +65,7 @@ class DeltaWorld:
     """Real tables."""
 
     def __init__(self, spark: "SparkSession", root: Path) -> None:
-        from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
+        from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
         self._spark, self._root = spark, root
         self.audit = DeltaAudit(spark, root, flush_s=0.2, clock=SystemClock(), cluster_of={}, close_timeout_s=100.0)

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from autoscaler.adapters import kafka_topics
-from autoscaler.adapters.kafka_topics import Sparing
+from autoscaler.adapters.kafka import control_topics
+from autoscaler.adapters.kafka.control_topics import Sparing
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(kafka_topics.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
+    monkeypatch.setattr(control_topics.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
     return now
 
 

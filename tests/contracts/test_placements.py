@@ -6,12 +6,12 @@ from typing import Protocol
 
 import pytest
 
-from autoscaler.adapters.kafka_placement import KafkaPlacements
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
+from autoscaler.assignor import Placements
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import FencedError
+from autoscaler.handover.placement_record import Placement
 from autoscaler.model import TopicPartition
-from autoscaler.native import Placements
-from autoscaler.native.placement import Placement
 from autoscaler.ports import PlacementPublisher
 from autoscaler.testing import FakePlacements
 

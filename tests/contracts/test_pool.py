@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.processes import ProcessPool
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import TransientError
 from autoscaler.ports import PoolState, WorkerPool
-from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeClock, FakePool
 
 PATIENCE_S = 90.0

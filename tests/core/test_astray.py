@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
 from autoscaler.model import Astray, Decision, PartitionLoad, Reason, ResetOffset
-from autoscaler.policy import Policy
 from tests.builders import T0, load, observation, owned, policy, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 

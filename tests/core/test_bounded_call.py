@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from autoscaler.bounded_call import bounded
+from autoscaler.concurrency import bounded
 
 
 def test_a_call_that_does_not_return_is_left_behind() -> None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.busy import Busy, Sample
-from autoscaler.core.capacity import Capacity, Shown, in_use
-from autoscaler.core.committed import Work, committed_since
-from autoscaler.core.native.drains import Drains
-from autoscaler.core.progress import Track
+from autoscaler.config.policy import Policy
+from autoscaler.core.capacity.busy_throughput import Busy, Sample
+from autoscaler.core.capacity.capacity import Capacity, Shown, in_use
+from autoscaler.core.capacity.drain_throughput import Drains
+from autoscaler.core.load.consumption import Work, committed_since
+from autoscaler.core.load.partition_progress import Track
 from autoscaler.model import CapacitySource, TopicPartition, WorkerPhase, WorkerView
-from autoscaler.policy import Policy
 from tests.builders import T0, load, policy, snapshot, tp, worker
 
 RATES = st.floats(1e-6, 1e15)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from autoscaler.adapters.decision_summary import restore, summarise
-from autoscaler.controller import GroupController
+from autoscaler.adapters.audit.decision_json import restore, summarise
+from autoscaler.config.policy import Policy
+from autoscaler.controller.group_controller import GroupController
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import (
     CapacitySource,
@@ -21,7 +22,6 @@ from autoscaler.model import (
     Span,
     TopicPartition,
 )
-from autoscaler.policy import Policy
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
 from tests.builders import CAPACITY, TOPIC, load, members, rates, snapshot, tp

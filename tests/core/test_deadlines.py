@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.deadlines import WINDOW_S, Drain, Left, Risk, find_risks, time_to_close, time_to_loss
-from autoscaler.core.history import History
+from autoscaler.core.group.history import History
+from autoscaler.core.load.retention_risk import WINDOW_S, Drain, Left, Risk, find_risks, time_to_close, time_to_loss
 from autoscaler.model import PartitionLoad, Retention, TopicPartition
 from tests.builders import T0, TOPIC, load, snapshot, tp
 

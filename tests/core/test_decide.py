@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import RULES, History, decide, hold
-from autoscaler.core.history import Intent
-from autoscaler.core.planner import Planner
+from autoscaler.core.group.history import Intent
+from autoscaler.core.sizing.planner import Planner
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -24,7 +25,6 @@ from autoscaler.model import (
     WorkerPhase,
 )
 from autoscaler.packing import consumer_loads
-from autoscaler.policy import Policy
 from tests.builders import T0, load, members, observation, owned, policy, rates, snapshot, state, tp, unplanned, worker
 
 LONG_AGO = History(recommendations=((T0 - 120, 1),), last_scale_at=T0 - 1000, last_move_at=T0 - 1000)

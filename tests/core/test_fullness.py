@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.busy import Busy
-from autoscaler.core.capacity import Capacity
+from autoscaler.config.policy import Policy
+from autoscaler.core.capacity.busy_throughput import Busy
+from autoscaler.core.capacity.capacity import Capacity
+from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.decide import decide, hold
-from autoscaler.core.fullness import read_gauge
-from autoscaler.core.history import History
-from autoscaler.core.load import read_load
+from autoscaler.core.group.history import History
+from autoscaler.core.load.group_load import read_load
 from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
 from autoscaler.packing import Gauge
-from autoscaler.policy import Policy
 from tests.builders import T0, TOPIC, load, observation, owned, policy, rates, snapshot, state, tp
 
 SLOW = Busy(speeds={"g-1-1": 0.5})  # what the builders call the worker of slot 1

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cycle import Cycle, Step
-from autoscaler.core.drained import WINDOW_S, Drained, Trial
-from autoscaler.core.guards import GUARDS, guarded, kinds_of, least_consumers, most_consumers
-from autoscaler.core.history import History, Intent
-from autoscaler.core.load import read_load
-from autoscaler.core.orders import Steps, read_orders
-from autoscaler.core.reading import read_cycle
+from autoscaler.config.policy import Policy, Window
+from autoscaler.core.capacity.scaling_effectiveness import WINDOW_S, Drained, Trial
+from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.cycle.evaluate import read_cycle
+from autoscaler.core.group.history import History, Intent
+from autoscaler.core.group.limits import Steps, read_orders
+from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
+from autoscaler.core.load.group_load import read_load
 from autoscaler.model import GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
-from autoscaler.policy import Policy, Window
 from tests.builders import T0, load, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")

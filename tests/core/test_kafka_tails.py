@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoscaler.adapters import kafka_tail
-from autoscaler.adapters.kafka_tail import KafkaTails
+from autoscaler.adapters.kafka import transaction_markers
+from autoscaler.adapters.kafka.transaction_markers import KafkaTails
 from autoscaler.model import Span, TopicPartition
 
 P = [TopicPartition("t", n) for n in range(5)]
@@ -40,7 +40,7 @@ class Looked(KafkaTails):
 
 @pytest.fixture
 def tails(monkeypatch: pytest.MonkeyPatch) -> Looked:
-    monkeypatch.setattr(kafka_tail, "_EVERY_S", 0.01)
+    monkeypatch.setattr(transaction_markers, "_EVERY_S", 0.01)
     return Looked()
 
 
@@ -69,7 +69,7 @@ def test_groups_are_answered_each_for_the_span_that_it_asked_for(tails: Looked) 
 
 
 def test_those_that_never_answer_keep_nobody_waiting(tails: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_tail, "_AT_ONCE", 2)
+    monkeypatch.setattr(transaction_markers, "_AT_ONCE", 2)
     tails.silent = {P[0], P[1]}
     try:
         tails.of("g").ask(dict.fromkeys(P, TWO))
@@ -79,7 +79,7 @@ def test_those_that_never_answer_keep_nobody_waiting(tails: Looked, monkeypatch:
 
 
 def test_rounds_go_on_behind_the_last_one(tails: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_tail, "_AT_ONCE", 2)
+    monkeypatch.setattr(transaction_markers, "_AT_ONCE", 2)
     tails._asked = {"g": dict.fromkeys(P, TWO)}
     assert [list(tails._due()) for _ in range(4)] == [[P[0], P[1]], [P[2], P[3]], [P[4], P[0]], [P[1], P[2]]]
 

@@ -5,8 +5,8 @@ import weakref
 
 import pytest
 
-from autoscaler import kept as module
-from autoscaler.kept import kept
+from autoscaler.clients import admin_clients as module
+from autoscaler.clients.admin_clients import kept
 
 
 class Client:
@@ -16,7 +16,7 @@ class Client:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr("autoscaler.kept.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("autoscaler.clients.admin_clients.time.monotonic", lambda: now[0])
     monkeypatch.setattr(module, "_clients", [])
     return now
 

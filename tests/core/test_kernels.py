@@ -15,7 +15,7 @@ from autoscaler.testing import FakeClock
 RUN = """
 import numpy as np
 from autoscaler.adapters.kernels import _where
-from autoscaler.packing.drift import min_evict
+from autoscaler.packing.kernels.drift import min_evict
 print(min_evict(np.array([0.5, 0.25]), 2, 0.3), len(min_evict.stats.cache_hits), _where())
 """
 
@@ -25,7 +25,9 @@ def installed(tmp_path: Path) -> Path:
     """Return a directory with a copy of the package beside which nothing can be kept, whoever runs this."""
     package = Path(autoscaler.__file__).parent
     shutil.copytree(package, tmp_path / "site" / "autoscaler", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "site" / "autoscaler" / "packing" / "__pycache__").write_text("", encoding="utf-8")
+    packing = tmp_path / "site" / "autoscaler" / "packing"
+    for folder in (packing, *(x for x in packing.iterdir() if x.is_dir())):
+        (folder / "__pycache__").write_text("", encoding="utf-8")
     return tmp_path / "site"
 
 
@@ -38,7 +40,7 @@ def run(site: Path, cache: Path) -> str:
 def test_a_package_that_cannot_be_written_keeps_its_machine_code_in_the_users_cache(installed: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first, second = run(installed, cache), run(installed, cache)
-    assert first.startswith(f"0.5 0 kept in {cache}/numba/packing_")
+    assert first.startswith(f"0.5 0 kept in {cache}/numba/pace_")
     assert second.startswith("0.5 1 kept in "), "loaded, not compiled"
 
 

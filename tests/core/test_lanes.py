@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from autoscaler.lanes import Lanes, Waits
+from autoscaler.controller.cluster_executor import Lanes, Waits
 
 
 @pytest.fixture

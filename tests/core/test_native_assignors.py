@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.native.assignors import assign, following, in_coordinator, ties
-from autoscaler.core.native.forecast import forecast
-from autoscaler.core.native.java_order import hashed, string_hash, topic_id_hash
-from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.forecast import forecast
+from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.java_hash_order import hashed, string_hash, topic_id_hash
+from autoscaler.core.assignors.simulate import assign, following, in_coordinator, ties
 from autoscaler.model import TopicPartition
 
 STICKY = (Assignor.STICKY, Assignor.COOPERATIVE_STICKY, Assignor.UNIFORM)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.native.assignors import assign, following
-from autoscaler.core.native.count import Remedy, choose, fewest
-from autoscaler.core.native.forecast import Roof, forecast, hottest
-from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.consumer_count import Remedy, choose, fewest
+from autoscaler.core.assignors.forecast import Roof, forecast, hottest
+from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.simulate import assign, following
 from autoscaler.model import TopicPartition
 from tests.builders import TOPIC, rates, tp
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.native.reading import Unpredictable, read_group
-from autoscaler.core.native.values import Assignor, NativeGroup
+from autoscaler.core.assignors.group_model import Assignor, NativeGroup
+from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, GroupMembers, LoadSnapshot, Reason, Retention
 from autoscaler.testing import FakeRetention

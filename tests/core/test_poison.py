@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
 from autoscaler.model import Decision, GroupState, MovePartition, Parked, ParkPartition, Reason, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import T0, load, members, observation, owned, policy, rates, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 

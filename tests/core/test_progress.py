@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.core.progress import Holding, Progress, follow, judge
+from autoscaler.core.load.partition_progress import Holding, Progress, follow, judge
 from autoscaler.model import PartitionLoad
 from tests.builders import T0, load, snapshot, tp
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.native.assignors import assign
-from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
-from autoscaler.core.published_policies import (
+from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.simulate import assign
+from autoscaler.core.baselines.policies import (
     Action,
     Placement,
     auto_scale_cg,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from autoscaler.config.policy import Policy, contradictions
 from autoscaler.core.decide import History, decide
 from autoscaler.model import AddWorkers, Decision, MovePartition, Observation, Reason, RemoveWorkers, TopicPartition
-from autoscaler.policy import Policy, contradictions
 from tests.builders import T0, load, owned, policy, rates, snapshot, state, tp
 from tests.scenarios.world import World, reasons, scalings
 

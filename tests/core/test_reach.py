@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from autoscaler.adapters.kafka_reach import Reach
-from autoscaler.adapters.kafka_topics import admin_client, answering
+from autoscaler.adapters.kafka.circuit_breaker import Reach
+from autoscaler.adapters.kafka.control_topics import admin_client, answering
 from autoscaler.errors import TransientError, UnreachableError
 
 
@@ -30,7 +30,7 @@ def test_the_others_do_not_wait_for_a_cluster_that_does_not_answer(monkeypatch: 
             reach.connect(make)
     assert (first.calls, second.calls) == (1, 0)
     later = time.monotonic() + 60
-    monkeypatch.setattr("autoscaler.adapters.kafka_reach.time.monotonic", lambda: later)
+    monkeypatch.setattr("autoscaler.adapters.kafka.circuit_breaker.time.monotonic", lambda: later)
     assert [reach.connect(second), reach.connect(first)] == ["connected", "connected"]
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.adapters import kafka_topics
+from autoscaler.adapters.kafka import control_topics
+from autoscaler.clients.secrets import stamp
 from autoscaler.errors import SettingsError
-from autoscaler.references import stamp
 
 
 def test_a_stamp_changes_with_all_that_is_referred_to_and_with_nothing_else(
@@ -45,8 +45,8 @@ def test_each_new_client_reads_what_is_referred_to_and_says_what_is_not_there(tm
 
     for text in ("one", "two"):
         password.write_text(text + "\n")
-        kafka_topics.client(make, connection, {})
+        control_topics.client(make, connection, {})
     assert made == ["one", "two"]
     password.unlink()
     with pytest.raises(SettingsError, match=r"clusters\.\*\.connection\.sasl\.password"):
-        kafka_topics.client(make, connection, {})
+        control_topics.client(make, connection, {})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaler.reloading import NEEDS_RESTART, FollowedFile
-from autoscaler.settings import Group, load
+from autoscaler.config.hot_reload import NEEDS_RESTART, FollowedFile
+from autoscaler.config.settings import Group, load
 
 GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
 OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity_bytes_per_s": 1000}

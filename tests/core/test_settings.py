@@ -11,10 +11,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from autoscaler.config.policy import PRICED, Algorithm, Policy, Preset, step_of
+from autoscaler.config.settings import Settings, load
 from autoscaler.errors import SettingsError
 from autoscaler.packing import ALGORITHMS, PRESETS, TAKES
-from autoscaler.policy import PRICED, Algorithm, Policy, Preset, step_of
-from autoscaler.settings import Settings, load
 from tests.builders import policy
 
 EVERY_SETTING = Path(__file__).resolve().parents[2] / "conf" / "autoscaler.yaml"
@@ -445,7 +445,7 @@ def test_the_exact_solver_may_advise(tmp_path: Path) -> None:
 
 
 def test_a_solver_that_is_not_installed_is_named_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoscaler.settings.find_spec", lambda _: None)
+    monkeypatch.setattr("autoscaler.config.settings.find_spec", lambda _: None)
     group = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000, "algorithm": "EXACT"}
     (said,) = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group]}))
     assert "groups.0.algorithm: EXACT needs the extra 'exact'" in said

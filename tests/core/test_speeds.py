@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.busy import Busy, Sample
-from autoscaler.core.capacity import in_use
-from autoscaler.core.progress import Track
-from autoscaler.core.speeds import believed, ratio, with_less, within_bounds
+from autoscaler.core.capacity.busy_throughput import Busy, Sample
+from autoscaler.core.capacity.capacity import in_use
+from autoscaler.core.capacity.worker_speed import believed, ratio, with_less, within_bounds
+from autoscaler.core.load.partition_progress import Track
 from autoscaler.model import TopicPartition, WorkerView
 from tests.builders import T0, load, policy, snapshot, tp, worker
 

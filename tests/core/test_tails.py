@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoscaler.core.tails import Standing, standing, without, worth_a_look
+from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
 from autoscaler.model import LoadSnapshot, Span, TopicPartition
 from tests.builders import T0, load, snapshot, tp
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from autoscaler.adapters.kafka_retention import KafkaRetention, _ask, read
+from autoscaler.adapters.kafka.retention import KafkaRetention, _ask, read
 from autoscaler.model import Retention
 
 WEEK = Retention(seconds=604_800.0, bytes=math.inf)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaler import topics as entries
+from autoscaler import topic_selection as entries
+from autoscaler.config.settings import load
 from autoscaler.core.decide import History, decide
 from autoscaler.errors import SettingsError
 from autoscaler.model import Reason
-from autoscaler.settings import load
 from tests.builders import T0, observation, owned, policy, rates, snapshot, state
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from autoscaler.evaluation import cells
-from autoscaler.evaluation.contenders import PUBLISHED
+from autoscaler.evaluation import experiments
+from autoscaler.evaluation.algorithms_compared import PUBLISHED
 from autoscaler.evaluation.metrics import cardinal_bin_scores, fewest, mean_r_score
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score
 
@@ -20,7 +20,7 @@ def small_results() -> Results:
     """Return results over two deltas and two numbers of partitions, one stream each."""
     return Results(
         scores=tuple(s for delta in DELTAS for size in SIZES for s in scores(delta, size)),
-        lateness=tuple(Lateness(**row) for row in _records(cells.latency_cells(1), cells.run_latencies)),
+        lateness=tuple(Lateness(**row) for row in _records(experiments.latency_cells(1), experiments.run_latencies)),
         packed=tuple(
             Packed(
                 algorithm=row["algorithm"],
@@ -30,7 +30,7 @@ def small_results() -> Results:
                 over_bound=row["consumers"] / row["lower_bound"],
                 consumers=float(row["consumers"]),
             )
-            for row in _records(cells.two_dimension_cells(1, 60), cells.run_two_dimensions)
+            for row in _records(experiments.two_dimension_cells(1, 60), experiments.run_two_dimensions)
         ),
         command="make evaluate ARGS='--measurements 6'",
         made="By a test.",
@@ -39,8 +39,8 @@ def small_results() -> Results:
 
 def scores(delta: int, size: int, seed: int = 0) -> list[Score]:
     """Return the scores of one stream, by the functions of ``metrics``."""
-    every = [cell._replace(seed=seed) for cell in cells.plan_cells([delta], 1, [size], MEASUREMENTS)]
-    runs = {cell.contender: next(cells.run_plans(iter([pd.DataFrame([cell])]))) for cell in every}
+    every = [cell._replace(seed=seed) for cell in experiments.plan_cells([delta], 1, [size], MEASUREMENTS)]
+    runs = {cell.contender: next(experiments.run_plans(iter([pd.DataFrame([cell])]))) for cell in every}
     counts = {name: run["consumers"].to_numpy(np.int64) for name, run in runs.items()}
     m = fewest({name: counts[name] for name in PUBLISHED})
     twelve = cardinal_bin_scores({name: counts[name] for name in PUBLISHED})
@@ -60,6 +60,6 @@ def scores(delta: int, size: int, seed: int = 0) -> list[Score]:
     ]
 
 
-def _records(every: Sequence[tuple[Any, ...]], work: cells.Work) -> list[dict[str, Any]]:
+def _records(every: Sequence[tuple[Any, ...]], work: experiments.Work) -> list[dict[str, Any]]:
     frames = work(iter([pd.DataFrame(every)]))
     return [{str(name): value for name, value in row.items()} for frame in frames for row in frame.to_dict("records")]

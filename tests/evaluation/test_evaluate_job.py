@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.functions import count
 from pyspark.sql.functions import max as max_
 
-from autoscaler.evaluation import cells
-from autoscaler.evaluation.contenders import contenders
+from autoscaler.evaluation import experiments
+from autoscaler.evaluation.algorithms_compared import contenders
 from autoscaler.evaluation.results import Results, Score
 from autoscaler.evaluation.workloads import bounded_walk
 from jobs import evaluate
@@ -41,7 +41,7 @@ def recorded(out: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def results(spark: "SparkSession", out: Path, recorded: Path) -> Results:
-    cells.warm()
+    experiments.warm()
     args = evaluate.options([*ARGUMENTS, "--out", str(out), "--stream", str(recorded)])
     evaluate.run(spark, args)
     return evaluate.read(spark, args)
@@ -66,11 +66,11 @@ def test_every_row_is_kept_in_a_table(results: Results, spark: "SparkSession", o
 
 def test_lateness_comes_back_whole_and_in_order(results: Results) -> None:
     names = [row.contender for row in results.lateness]
-    assert names == [*(c.name for c in contenders()), *(f"kd_{n}" for n in cells.STATIC)]
+    assert names == [*(c.name for c in contenders()), *(f"kd_{n}" for n in experiments.STATIC)]
     static = {row.contender: row for row in results.lateness}["kd_32"]
     assert (static.consumers, static.r_score, static.late_ratio, static.p90_of_late_s) == (32.0, 0.0, 0.0, None)
     for row in results.lateness:
-        assert len(row.later_ratio) == len(cells.LATER_THAN_S)
+        assert len(row.later_ratio) == len(experiments.LATER_THAN_S)
         assert all(a >= b for a, b in pairwise(row.later_ratio)), row.contender
         assert row.later_ratio[0] <= row.late_ratio
 
@@ -114,7 +114,7 @@ def test_full_means_more_streams_and_other_sizes() -> None:
     assert (quick.seeds, quick.partitions) == (1, [200])
     assert (full.seeds, full.partitions) == (8, [50, 200, 800])
     assert (quick.command, full.command) == ("make evaluate", "make evaluate ARGS=--full")
-    every = cells.plan_cells(full.deltas, full.seeds, full.partitions, full.measurements)
+    every = experiments.plan_cells(full.deltas, full.seeds, full.partitions, full.measurements)
     assert every[0].partitions == 800
     assert {c.seed for c in every if c.partitions == 800} == {0, 1}
     assert {c.delta for c in every if c.partitions == 50} == {5, 25}

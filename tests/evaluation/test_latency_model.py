@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
-from autoscaler.evaluation.recorded import Recorded, read_stream
 from autoscaler.evaluation.simulator import Contender, owners
+from autoscaler.evaluation.trace_reader import Recorded, read_stream
 from autoscaler.evaluation.workloads import bounded_walk
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.evaluation.recorded import read_stream
+from autoscaler.evaluation.trace_reader import read_stream
 
 HEAD = "iteration,topic,partition,rate\n"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autoscaler.evaluation.contenders import published
+from autoscaler.evaluation.algorithms_compared import published
 from autoscaler.evaluation.metrics import cardinal_bin_scores, mean_r_score
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.simulator import Contender, owners, simulate, trace

@@ -3,8 +3,8 @@
 import pytest
 
 from autoscaler.evaluation import figures, tables
-from autoscaler.evaluation.cells import LATER_THAN_S
-from autoscaler.evaluation.contenders import contender, contenders
+from autoscaler.evaluation.algorithms_compared import contender, contenders
+from autoscaler.evaluation.experiments import LATER_THAN_S
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.report import document, sections
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score

@@ -403,7 +403,7 @@ class _Message:
 
 def only_what_was_handed_out_is_processed(copy: Copy) -> None:
     """Five records are fetched, the application takes two of them and asks for the next batch."""
-    intake_module, records = copy.module("autoscaler.worker.intake"), copy.module(_RECORDS)
+    intake_module, records = copy.module("autoscaler.worker.delivery"), copy.module(_RECORDS)
     brought = [[_Message(i) for i in range(5)]]
     consumer = SimpleNamespace(consume=lambda _n, _s: brought.pop() if brought else [])
     intake = intake_module.Intake(consumer, lambda: 0.0, batch_size_bytes=5, wait_time_s=0.01, idle_s=1.0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from autoscaler.handover.records import Tp
-from autoscaler.worker.intake import Batch, Intake, Lease, Run
+from autoscaler.worker.delivery import Batch, Intake, Lease, Run
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.handover.commits import commit_metadata, is_of_topic
+from autoscaler.handover.commit_metadata import commit_metadata, is_of_topic
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 from autoscaler.errors import SettingsError
-from autoscaler.handover.commits import transactional_id
+from autoscaler.handover.commit_metadata import transactional_id
 from autoscaler.handover.controller_state import ControllerState
-from autoscaler.handover.messages import GivenUp, Lapse
 from autoscaler.handover.records import Tp
+from autoscaler.handover.worker_events import GivenUp, Lapse
 from autoscaler.handover.worker_state import WorkerState
-from autoscaler.worker.intake import Batch, Intake, Lease, Run
+from autoscaler.worker.delivery import Batch, Intake, Lease, Run
 from autoscaler.worker.settings import WorkerSettings, worker_settings
 from tests.handover.controller_driver import CONTROL, LEASE, P0, A, B, C, G, Log, alive
 from tests.handover.worker_driver import Driven, L

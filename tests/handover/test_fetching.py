@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer
 
-from autoscaler.worker.fetching import fetching
+from autoscaler.worker.fetch_config import fetching
 
 
 def test_a_client_fetches_one_small_batch_ahead_or_four_large_ones() -> None:

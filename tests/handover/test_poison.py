@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.planning import next_plan
-from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
+from autoscaler.handover.poison_partitions import Reached, counted, poisonous, uncounted
 from autoscaler.handover.records import Incarnation, Left, Loss, Plan, Released, Tp, Unparked
 from tests.handover.controller_driver import CONTROL, LEASE, P0, P1, TOPIC, A, B, C, G, Log, alive, intended
 

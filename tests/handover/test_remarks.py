@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.adapters.remarks import DRIFT_OVER_S, Remarks
+from autoscaler.adapters.control_log.worker_warnings import DRIFT_OVER_S, Remarks
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import Heartbeat, Incarnation, Left, Phase
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from autoscaler.handover.controller_state import BY_HEARTBEATS, BY_PLATFORM, ControllerState
 from autoscaler.handover.expiry import margin_s
-from autoscaler.handover.messages import Drained, LogRead, OffsetsRead, ReadOffsets, SendReleased, Start, StopFetching
 from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Phase, Plan, Tick, Tp
+from autoscaler.handover.worker_events import Drained, LogRead, OffsetsRead, ReadOffsets, SendReleased, Start, StopFetching
 from autoscaler.handover.worker_state import HEARTBEATS_PER_LEASE, WorkerState
 from tests.handover.worker_driver import Driven
 

@@ -4,15 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.handover.messages import (
-    Elapsed,
-    HeartbeatAcked,
-    OffsetsRead,
-    OutOfRange,
-    ReadOffsets,
-    Start,
-    Taking,
-)
 from autoscaler.handover.records import (
     RECOMMIT_S,
     Incarnation,
@@ -20,6 +11,7 @@ from autoscaler.handover.records import (
     Reset,
     recommit_s,
 )
+from autoscaler.handover.worker_events import Elapsed, HeartbeatAcked, OffsetsRead, OutOfRange, ReadOffsets, Start, Taking
 from tests.handover.worker_driver import P0, A, B, Driven, plan, sent
 
 # --- rule 5: out of range ---

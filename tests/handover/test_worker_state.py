@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.handover.messages import (
+from autoscaler.handover.records import (
+    Expired,
+    Grant,
+    Incarnation,
+    Left,
+    Plan,
+    Released,
+    Reset,
+    Tp,
+)
+from autoscaler.handover.worker_events import (
     Drained,
     Effect,
     Elapsed,
@@ -24,16 +34,6 @@ from autoscaler.handover.messages import (
     Start,
     StopFetching,
     Taking,
-)
-from autoscaler.handover.records import (
-    Expired,
-    Grant,
-    Incarnation,
-    Left,
-    Plan,
-    Released,
-    Reset,
-    Tp,
 )
 from autoscaler.handover.worker_state import NOWHERE
 from tests.handover.worker_driver import P0, P1, A, B, C, Driven, G, L, T, X, plan, released, sent

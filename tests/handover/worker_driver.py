@@ -3,19 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autoscaler.handover.messages import (
-    Effect,
-    Elapsed,
-    Event,
-    HeartbeatAcked,
-    LogRead,
-    OffsetsRead,
-    ReadOffsets,
-    SendHeartbeat,
-    SendReleased,
-    Start,
-    Taking,
-)
 from autoscaler.handover.records import (
     Epoch,
     Expired,
@@ -27,6 +14,19 @@ from autoscaler.handover.records import (
     Released,
     Tp,
     Wait,
+)
+from autoscaler.handover.worker_events import (
+    Effect,
+    Elapsed,
+    Event,
+    HeartbeatAcked,
+    LogRead,
+    OffsetsRead,
+    ReadOffsets,
+    SendHeartbeat,
+    SendReleased,
+    Start,
+    Taking,
 )
 from autoscaler.handover.worker_state import WorkerState, step
 

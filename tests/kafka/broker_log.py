@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from autoscaler.embedded.broker import Broker
-from autoscaler.kafka_python import connect
+from autoscaler.clients.kafka_python import connect
+from autoscaler.devtools.broker import Broker
 
 REQUESTS, REFUSALS = "kafka.request.logger", "kafka.authorizer.logger"
 

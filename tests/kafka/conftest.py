@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.devtools.broker import Broker, Cluster
 from tests.kafka.workers import Publisher, Workers
 
 Produce = Callable[..., None]

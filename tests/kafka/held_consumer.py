@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoscaler.worker import ManagedConsumer, loop
-from autoscaler.worker.intake import Run
+from autoscaler.worker import ManagedConsumer, effect_loop
+from autoscaler.worker.delivery import Run
 from autoscaler.worker.offsets import Offsets
 
 LONGEST_S = float(os.environ["MAX_BATCH_S"])
@@ -29,10 +29,10 @@ def process(consumer: ManagedConsumer, said: bytes | None) -> None:
                 time.sleep(0.05)
                 consumer.keep_alive()
         case b"wedge":
-            loop._CLIENT_S = LONGEST_S
+            effect_loop._CLIENT_S = LONGEST_S
             Offsets._commit_plainly = lambda *_: time.sleep(3600)  # type: ignore[method-assign,assignment]
         case b"slow":
-            loop._CLIENT_S = LONGEST_S
+            effect_loop._CLIENT_S = LONGEST_S
             soon = Offsets._commit_plainly
 
             def late(self: Offsets, wanted: Mapping[Run, int]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import Epoch, Grant, Incarnation, Plan, Tp, Wait
 from autoscaler.worker import ManagedConsumer
 from tests.kafka.workers import Publisher

@@ -6,9 +6,9 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from autoscaler.core.native.assignors import in_coordinator
-from autoscaler.core.native.values import Assigned, Assignor, Consumer, NativeGroup
-from autoscaler.embedded import jars
+from autoscaler import jars
+from autoscaler.core.assignors.group_model import Assigned, Assignor, Consumer, NativeGroup
+from autoscaler.core.assignors.simulate import in_coordinator
 from autoscaler.model import TopicPartition
 
 _GENERATION = 7

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, Topic
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import boot_id
-from autoscaler.adapters.kafka_topics import describe
+from autoscaler.adapters.kafka.control_topics import describe
 from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,

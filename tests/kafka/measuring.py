@@ -13,12 +13,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
 from autoscaler.streaming import query, schema, windows
-from autoscaler.streaming.client import Clients
+from autoscaler.streaming.broker_clients import Clients
 from autoscaler.streaming.discovery import Discovery
-from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import Plan, read_shard, shards
 from autoscaler.streaming.state import State, dump, load
+from autoscaler.streaming.window_inputs import Rules
 
 Setting = str | int | float | bool
 

@@ -16,8 +16,8 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupMembers, TopicPartition
 
 _PATIENCE_S = 60.0

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = (
     ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER, ResourceType.TRANSACTIONAL_ID,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer
 
-from autoscaler.native import CooperativePlanAssignor, Placements, PlanAssignor
+from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor
 
 bootstrap, group, topic, name, folder, kind = sys.argv[1:]
 name = os.environ.get("AUTOSCALER_WORKER_NAME", name)

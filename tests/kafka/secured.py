@@ -8,7 +8,7 @@ import trustme
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 
 Connection = dict[str, str | int | float | bool]
 PEOPLE = ("admin", "job", "worker")

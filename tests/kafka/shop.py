@@ -18,12 +18,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Cluster
-from autoscaler.embedded.check.__main__ import check
-from autoscaler.embedded.check.finding import Finding
-from autoscaler.embedded.check.run import Run
-from autoscaler.settings import load
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import load
+from autoscaler.devtools.broker import Cluster
+from autoscaler.devtools.verify.__main__ import check
+from autoscaler.devtools.verify.finding import Finding
+from autoscaler.devtools.verify.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC, GROUP, CAPACITY, PARTITIONS = "orders", "shop", 300_000.0, 8
@@ -82,7 +82,7 @@ class Shop:
         scenario.write_text(json.dumps({"moments": moments}))
         (self.directory / name).mkdir()
         return self.spawn(
-            f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", self.broker.bootstrap,
+            f"{name}-load", sys.executable, "-m", "autoscaler.devtools.load", "--bootstrap", self.broker.bootstrap,
             "--topic", TOPIC, "--scenario", str(scenario), "--duration", str(duration_s), "--log", str(self.directory / name),
             "--seed", str(len(self.children)),  # of two loads no record is like another, or the check would take it for a repeat
         )  # fmt: skip

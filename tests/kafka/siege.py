@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.embedded.broker import Cluster, Node
-from autoscaler.embedded.check.finding import Finding
+from autoscaler.devtools.broker import Cluster, Node
+from autoscaler.devtools.verify.finding import Finding
 from autoscaler.handover.codec import partition_for
 from autoscaler.handover.records import CONTROL_TOPIC
 from tests.conftest import create_topic

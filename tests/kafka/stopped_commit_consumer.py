@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoscaler.worker.intake import Run
+from autoscaler.worker.delivery import Run
 from autoscaler.worker.offsets import Offsets
 
 commit = Offsets._commit_plainly

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.test_application import ROOT, commands
 

@@ -8,12 +8,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.kafka_retention import KafkaRetention
-from autoscaler.adapters.kafka_tail import KafkaTails
-from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.adapters.kafka.retention import KafkaRetention
+from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState, LoadSnapshot, RateSource, Span

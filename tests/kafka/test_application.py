@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.worker.settings import WorkerSettings
 from tests.conftest import create_topic
 from tests.kafka.workers import Publisher, Workers, until

@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.control_release import release
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_topics import check_control_topics, describe
-from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.release import release
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.control_topics import check_control_topics, describe
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 from kafka import KafkaAdminClient
 
-from autoscaler.embedded.broker import USERS, Broker, BrokerError, Cluster, _new_cluster_id
+from autoscaler.devtools.broker import USERS, Broker, BrokerError, Cluster, _new_cluster_id
 from tests.conftest import create_topic
 
 Produce = Callable[..., None]
@@ -85,7 +85,7 @@ def test_logs_are_appended_over_restarts(own_broker: Broker) -> None:
 
 def test_no_broker_outlives_its_program(tmp_path: Path) -> None:
     program = (
-        "import sys, time, pathlib; from autoscaler.embedded.broker import Broker\n"
+        "import sys, time, pathlib; from autoscaler.devtools.broker import Broker\n"
         "broker = Broker(pathlib.Path(sys.argv[1]), heap_mb=128).start(); print(broker.pid, flush=True); time.sleep(300)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.embedded import jars
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler import jars
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from autoscaler.adapters.audit import rows
+from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.decision_summary import restore, summarise
-from autoscaler.adapters.delta import rows
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.controller import GroupController
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.policy import Policy
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import CapacitySource, Decision
-from autoscaler.policy import Policy
-from autoscaler.settings import ProcessWorkers
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.testing import FakeAudit
 from tests.kafka.measuring import Measured

@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import write_deltalake
 
-from autoscaler.adapters.delta.tables import TABLES
-from autoscaler.embedded.broker import Broker
-from autoscaler.embedded.check.__main__ import check, main
-from autoscaler.embedded.check.finding import Finding
-from autoscaler.embedded.check.run import EvidenceError, Run
+from autoscaler.adapters.audit.tables import TABLES
+from autoscaler.devtools.broker import Broker
+from autoscaler.devtools.verify.__main__ import check, main
+from autoscaler.devtools.verify.finding import Finding
+from autoscaler.devtools.verify.run import EvidenceError, Run
 
 pytestmark = pytest.mark.broker
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.shop import CAPACITY, PARTITIONS, ROOT, TOPIC, Shop
 
@@ -50,7 +50,7 @@ class Two(Shop):
             scenario.write_text(json.dumps({"moments": [{"at_s": 0, "bytes_per_s": [RATES[name] / PARTITIONS] * PARTITIONS}]}))
             (self.directory / name).mkdir()
             self.loads.append(self.spawn(
-                f"{name}-load", sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap,
+                f"{name}-load", sys.executable, "-m", "autoscaler.devtools.load", "--bootstrap", broker.bootstrap,
                 "--topic", TOPIC, "--scenario", str(scenario), "--duration", "600", "--log", str(self.directory / name),
             ))  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_a_first_start_names_the_cluster_whose_topics_are_not_there(tmp_path: Pa
         "state_dir": str(tmp_path / "state"),
         "groups": [{"group": n, "cluster": n, "topics": [TOPIC]} for n in brokers],
     }))  # fmt: skip
-    script = f"from jobs.autoscale import greet; from autoscaler.settings import load; greet(load({str(config)!r}))"
+    script = f"from jobs.autoscale import greet; from autoscaler.config.settings import load; greet(load({str(config)!r}))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert f"clusters.west: topic '{TOPIC}' does not exist at {brokers['west'].bootstrap}" in done.stderr, done.stderr
     assert "clusters.east" not in done.stderr

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from autoscaler.embedded.broker import Broker
-from autoscaler.worker.commits import CommitClient, OnCommit
+from autoscaler.devtools.broker import Broker
+from autoscaler.worker.commit_client import CommitClient, OnCommit
 from tests.conftest import create_topic
 from tests.kafka.workers import until
 

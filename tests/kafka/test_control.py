@@ -10,16 +10,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_log import LogReader
-from autoscaler.adapters.kafka_topics import describe, ensure_control_topics, probe
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.reader import LogReader
+from autoscaler.adapters.kafka.control_topics import describe, ensure_control_topics, probe
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import decode, encode, partition_for
-from autoscaler.handover.commits import commit_metadata
+from autoscaler.handover.commit_metadata import commit_metadata
+from autoscaler.handover.placement_record import key_of as placement_key
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
 from autoscaler.model import TopicPartition as Partition
-from autoscaler.native.placement import key_of as placement_key
 from autoscaler.ports import PlanIntent
 from tests.contracts.publishers import PATIENCE_S, KafkaWorld, commit, partitions
 

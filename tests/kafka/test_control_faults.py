@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.control_transactions import ControlTransactions
-from autoscaler.adapters.kafka_topics import describe
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.transactions import ControlTransactions
+from autoscaler.adapters.kafka.control_topics import describe
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
@@ -164,7 +164,7 @@ def test_heartbeats_deleted_before_they_were_read_prove_nothing(
 
     where = TopicPartition(HEARTBEAT_TOPIC, log._partition)
     monkeypatch.setattr(
-        "autoscaler.adapters.kafka_control._REOPEN_S", 1e6
+        "autoscaler.adapters.control_log.publisher._REOPEN_S", 1e6
     )  # a pause looks like silence, and another reader begins
     log._consumer.pause([where])  # what the client has fetched ahead is dropped
     deadline = time.monotonic() + PATIENCE_S

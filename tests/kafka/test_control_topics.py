@@ -6,11 +6,11 @@ from contextlib import suppress
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from autoscaler.adapters import kafka_control
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_durability import weaknesses
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.adapters.control_log import publisher
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.kafka.durability import weaknesses
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
@@ -92,7 +92,7 @@ def test_topics_made_anew_by_somebody_else_are_checked_again(own_broker: Broker,
 def test_a_configuration_that_is_altered_is_refused_until_it_is_as_it_must_be(
     own_broker: Broker, control: KafkaControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_control, "_CHECK_S", 0.0)
+    monkeypatch.setattr(publisher, "_CHECK_S", 0.0)
     control._check_at = 0.0
     control.observe()
     alter(own_broker, HEARTBEAT_TOPIC, "retention.ms", "1000")

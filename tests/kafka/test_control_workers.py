@@ -11,12 +11,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import Astray, GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanIntent
-from autoscaler.settings import ProcessWorkers
 from tests.contracts.test_pool import NOBODY, carrying, slots
 
 ROOT = Path(__file__).resolve().parents[2]

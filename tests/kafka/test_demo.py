@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoscaler.embedded.rundir import RunDir, lock
-from autoscaler.embedded.sweep import MARK, marked, sweep, watch
+from autoscaler.devtools.rundir import RunDir, lock
+from autoscaler.devtools.sweep import MARK, marked, sweep, watch
 from autoscaler.errors import PermanentError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +126,7 @@ def test_one_demo_runs_at_a_time(tmp_path: Path) -> None:
 
 def test_a_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from autoscaler.embedded.rundir import lock\n"
+        "import sys, time; from pathlib import Path; from autoscaler.devtools.rundir import lock\n"
         "with lock(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE) as holder:

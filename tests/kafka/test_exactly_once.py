@@ -14,17 +14,17 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from autoscaler.adapters import kafka_control
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_fence import fence
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.adapters.control_log import publisher
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.kafka.fencing import fence
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.errors import TransientError
 from autoscaler.handover.records import Incarnation
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
-from autoscaler.settings import ProcessWorkers
 from tests.conftest import create_topic
 from tests.contracts.test_pool import NOBODY, carrying, slots
 from tests.kafka.conftest import Produce
@@ -243,7 +243,7 @@ def test_without_fencing_before_expiry_its_output_would_be_seen_twice(
     copying: Copying, produce: Produce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That the check above sees what it is for."""
-    monkeypatch.setattr(kafka_control, "fence", lambda _connection, _group, workers: list(workers))
+    monkeypatch.setattr(publisher, "fence", lambda _connection, _group, workers: list(workers))
     found, due = a_zombie_goes_on(copying, produce)
     assert set(found) == set(due)
     assert max(found.values()) == 2

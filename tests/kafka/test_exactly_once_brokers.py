@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.embedded.broker import Cluster
+from autoscaler.devtools.broker import Cluster
 from tests.kafka.conftest import Produce
 from tests.kafka.test_exactly_once import PARTITIONS, copying_on, once
 

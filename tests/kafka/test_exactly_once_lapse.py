@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.kafka_topics import ensure_control_topics
-from autoscaler.embedded.broker import Broker
-from autoscaler.handover import messages
+from autoscaler.adapters.kafka.control_topics import ensure_control_topics
+from autoscaler.devtools.broker import Broker
+from autoscaler.handover import worker_events
 from autoscaler.handover.codec import decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, Left
-from autoscaler.worker import ManagedConsumer, loop
+from autoscaler.worker import ManagedConsumer, effect_loop
 from autoscaler.worker.settings import Connection
 from autoscaler.worker.transactions import fence
 
@@ -55,7 +55,7 @@ def lapse(consumer: ManagedConsumer) -> str:
     """Let the incarnation lapse, and return its uuid when another one has joined."""
     until(lambda: consumer.incarnation is not None)
     before = consumer.incarnation
-    consumer._loop._step(messages.LogReplaced())  # type: ignore[union-attr]
+    consumer._loop._step(worker_events.LogReplaced())  # type: ignore[union-attr]
     until(lambda: consumer.incarnation not in {None, before})
     assert before is not None
     return before.uuid
@@ -75,7 +75,7 @@ def test_it_takes_its_id_first(consumer: ManagedConsumer, left: Callable[[], lis
         seen.append((uuid, left()))
         fence(connection, group, uuid, timeout_s)
 
-    monkeypatch.setattr(loop, "fence", noting)
+    monkeypatch.setattr(effect_loop, "fence", noting)
     over = lapse(consumer)
     assert seen == [(over, [])]
     assert left() == [over]
@@ -87,6 +87,6 @@ def test_without_it_it_says_nothing(
     def refused(*_: object) -> None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(loop, "fence", refused)
+    monkeypatch.setattr(effect_loop, "fence", refused)
     lapse(consumer)
     assert left() == []

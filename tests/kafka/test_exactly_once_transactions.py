@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from autoscaler.adapters import kafka_fence
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka import fencing
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import PermanentError
 from autoscaler.handover.records import Incarnation
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
@@ -176,11 +176,11 @@ def test_the_permissions_that_the_page_names_are_enough_and_needed(
         write = partial(transactions.write, [Output(topic=to, value="a")], [TopicPartition(source, 0, 7)], always)
         assert write() is Outcome.COMMITTED
         with caplog.at_level("WARNING", logger="autoscaler.kafka"):
-            assert kafka_fence.fence(job, group, (me,)) == []
+            assert fencing.fence(job, group, (me,)) == []
         assert any("see docs/operations.md" in r.getMessage() for r in caplog.records)
         permissions.grant("job", *of_id)
         deadline = time.monotonic() + LONG_S
-        while kafka_fence.fence(job, group, (me,)) != [me]:  # a permission takes a moment
+        while fencing.fence(job, group, (me,)) != [me]:  # a permission takes a moment
             assert time.monotonic() < deadline
         assert write() is Outcome.OVER
         consumer.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.shop import PARTITIONS, TOPIC, Shop
 

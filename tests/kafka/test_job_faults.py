@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.handover.codec import decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, LEASE_S, Incarnation, Plan, Released, Tp
 from tests.conftest import create_topic

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.shop import PARTITIONS, TOPIC, Shop
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.kafka_tail import KafkaTails
-from autoscaler.core.deadlines import Drain, find_risks, time_to_close
-from autoscaler.core.progress import Holding, Progress, Track, follow, judge
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.core.load.partition_progress import Holding, Progress, Track, follow, judge
+from autoscaler.core.load.retention_risk import Drain, find_risks, time_to_close
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import LoadSnapshot, PartitionLoad, Retention, Span
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.streaming.lag import GroupRules
@@ -241,7 +241,7 @@ def test_an_offset_that_goes_back_is_seen_to(broker: Broker, topic: str, group: 
 def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
     broker: Broker, topic: str, group: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autoscaler.core.deadlines.WINDOW_S", 4.0)
+    monkeypatch.setattr("autoscaler.core.load.retention_risk.WINDOW_S", 4.0)
     backlog, pace, zero = 1500, 60.0, Partition(topic, 0)
     commit(broker, group, topic, {0: 0})
     with watching(broker, group, topic) as measured:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from autoscaler.embedded import scenario
-from autoscaler.embedded.broker import Broker
-from autoscaler.embedded.scenario import Moment, Scenario
+from autoscaler.devtools import scenario
+from autoscaler.devtools.broker import Broker
+from autoscaler.devtools.scenario import Moment, Scenario
 from autoscaler.errors import SettingsError
 
 USABLE = 800_000.0  # what one consumer of the demo is filled to, bytes per second
@@ -23,7 +23,7 @@ MIDDLE = {"calm": 0.1, "ramp": 0.65, "fall": 0.9}  # a time inside each phase wh
 
 
 def run_load(broker: Broker, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "autoscaler.embedded.load", "--bootstrap", broker.bootstrap, *arguments]
+    return [sys.executable, "-m", "autoscaler.devtools.load", "--bootstrap", broker.bootstrap, *arguments]
 
 
 @contextmanager

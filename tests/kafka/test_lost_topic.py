@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.core.decide import decide
-from autoscaler.core.history import History
-from autoscaler.embedded.broker import Broker
+from autoscaler.core.group.history import History
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import Decision, LoadSnapshot, Observation, TopicPartition
 from autoscaler.streaming.lag import GroupRules
 from tests.builders import policy, state

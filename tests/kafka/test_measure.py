@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.handover.records import kafka_id
 from autoscaler.model import LoadSnapshot, RateSource
-from autoscaler.streaming.client import Client
+from autoscaler.streaming.broker_clients import Client
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
 from tests.kafka.measuring import Load, Measured

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.config.settings import Settings
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import SettingsError
 from autoscaler.model import LoadSnapshot
-from autoscaler.settings import Settings
 from autoscaler.streaming import query
 from tests.kafka.measuring import Load, Read, Reads
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.adapters.kafka_placement import KafkaPlacements
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.controller import GroupController
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.policy import Policy
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.native_actuator import NativeConsumers
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
-from autoscaler.native_consumers import NativeConsumers
-from autoscaler.policy import Policy
-from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeAudit
 from tests.builders import load, snapshot
 
@@ -38,7 +38,7 @@ class World:
     topic: str
     group: str
     place: Path
-    command: tuple[str, ...] = ("{python}", "-m", "autoscaler.embedded.subscriber")
+    command: tuple[str, ...] = ("{python}", "-m", "autoscaler.devtools.subscriber")
     changes: Mapping[str, object] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 

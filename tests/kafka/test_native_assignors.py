@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.kafka_topics import describe
-from autoscaler.core.native.assignors import ties
-from autoscaler.core.native.forecast import Rates, forecast, hottest
-from autoscaler.core.native.reading import read_group
-from autoscaler.core.native.values import Assignor, Consumer, NativeGroup
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.control_topics import describe
+from autoscaler.core.assignors.forecast import Rates, forecast, hottest
+from autoscaler.core.assignors.group_model import Assignor, Consumer, NativeGroup
+from autoscaler.core.assignors.group_reader import read_group
+from autoscaler.core.assignors.simulate import ties
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupMembers, TopicPartition
 from tests.kafka.native_members import KINDS, Kind, members
 

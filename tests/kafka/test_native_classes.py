@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from autoscaler.core.native.assignors import assign, following
-from autoscaler.core.native.values import Assigned, Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.group_model import Assigned, Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.simulate import assign, following
 from tests.kafka.java_assignors import KafkaAssignors, kafka
 
 CLASSIC = tuple(a for a in Assignor if a is not Assignor.UNIFORM)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
 from tests.kafka.test_native_act import PARTITIONS, PATIENCE_S, MakeTopic, Produce, World
 from tests.kafka.test_plan_assignor import MEMBER, Members

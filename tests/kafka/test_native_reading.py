@@ -11,12 +11,12 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from autoscaler.adapters.kafka_reader import _classic, _library
-from autoscaler.core.native.reading import Unpredictable, read_group
-from autoscaler.core.native.values import NativeGroup
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.membership import _classic, _library
+from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor
+from autoscaler.core.assignors.group_model import NativeGroup
+from autoscaler.core.assignors.group_reader import Unpredictable, read_group
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import TopicPartition
-from autoscaler.native import CooperativePlanAssignor, Placements, PlanAssignor
 from tests.kafka.java_assignors import java
 from tests.kafka.test_reader import reading, until
 

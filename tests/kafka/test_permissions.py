@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as LogPosition
 from confluent_kafka.admin import AclOperation
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Phase
 from autoscaler.model import WorkerPhase

@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConnectionError
 
-from autoscaler.adapters.kafka_placement import KafkaPlacements
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
+from autoscaler.assignor import Placements, PlanAssignor, placement_follower
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
-from autoscaler.native import Placements, PlanAssignor, placements
 
 PARTITIONS, PATIENCE_S = 6, 150.0
 MEMBER = Path(__file__).with_name("plan_member.py")
@@ -188,7 +188,7 @@ def test_a_log_is_read_on_where_reading_ended(broker: Broker, group: str, monkey
                 raise KafkaConnectionError
             return super().poll(*args)
 
-    monkeypatch.setattr(placements, "KafkaConsumer", Fails)
+    monkeypatch.setattr(placement_follower, "KafkaConsumer", Fails)
     writer = KafkaPlacements(broker.connection(), group, valid_s=2.0)
     reader = Placements(group, bootstrap_servers=broker.bootstrap)
     limit = time.monotonic() + PATIENCE_S

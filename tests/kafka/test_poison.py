@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaler.adapters.control_release import release
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.release import release
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import PermanentError
 from autoscaler.model import GroupState, Parked, TopicPartition
 from autoscaler.ports import PlanIntent

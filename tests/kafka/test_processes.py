@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.processes import ProcessPool
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import AddWorkers, RemoveWorkers
-from autoscaler.settings import ProcessWorkers
 from autoscaler.testing import FakeClock
 from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots, wait_for
 from tests.scenarios.native_world import NativeWorld, even

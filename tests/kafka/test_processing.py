@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from kafka import KafkaProducer
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import Incarnation, Phase
-from autoscaler.worker.loop import EXIT_HELD
+from autoscaler.worker.effect_loop import EXIT_HELD
 from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed, until
 
 Say = Callable[..., None]

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer
 
-from autoscaler.adapters import kafka_reader
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader, _classic, _understood
-from autoscaler.embedded.broker import Broker, Cluster
+from autoscaler.adapters.kafka import membership
+from autoscaler.adapters.kafka.membership import KafkaGroupReader, _classic, _understood
+from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.model import GroupMembers, TopicPartition
 from autoscaler.testing import FakeClock
 from tests.conftest import create_topic
@@ -142,7 +142,7 @@ def test_no_defect_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
         tried.release()
         raise KeyError
 
-    monkeypatch.setattr(kafka_reader, "connect", fails)
+    monkeypatch.setattr(membership, "connect", fails)
     reader = KafkaGroupReader({"bootstrap.servers": "127.0.0.1:1"}, ("g",), SystemClock(), 0.01)
     try:
         assert all(tried.acquire(timeout=PATIENCE_S) for _ in range(3))

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka import broker_log
 from tests.kafka.shop import ROOT

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_topics import admin_client, offsets_retention_s
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.kafka.control_topics import admin_client, offsets_retention_s
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupState
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.ports import PlanIntent

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
-from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.errors import TransientError
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic

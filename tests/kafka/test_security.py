@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from tests.conftest import create_topic
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker

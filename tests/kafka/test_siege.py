@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.embedded.broker import Cluster
+from autoscaler.devtools.broker import Cluster
 from tests.conftest import create_topic
 from tests.kafka.shop import PARTITIONS, TOPIC, Shop, assert_all_holds
 from tests.kafka.siege import HANDOVER, besiege

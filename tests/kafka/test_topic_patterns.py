@@ -11,9 +11,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_reader import KafkaGroupReader
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.core.decide import History, decide
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupMembers, LoadSnapshot, Observation, Reason, TopicPartition
 from autoscaler.ports import PlanIntent
 from autoscaler.streaming.lag import GroupRules

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka.admin import AclOperation
 from kafka import KafkaAdminClient
 
-from autoscaler import kafka_python
-from autoscaler.adapters.kafka_retention import KafkaRetention
-from autoscaler.adapters.kafka_topics import Connection
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.kafka.control_topics import Connection
+from autoscaler.adapters.kafka.retention import KafkaRetention
+from autoscaler.clients import kafka_python
+from autoscaler.devtools.broker import Broker
 from autoscaler.model import Retention
 from tests.conftest import create_topic
 from tests.kafka.permissions import DESCRIBE, TOPIC, Permissions
@@ -52,8 +52,8 @@ def test_whatever_goes_wrong_it_is_read_again(
             raise error
         return kafka_python.connect(connection, deadline)
 
-    monkeypatch.setattr("autoscaler.adapters.kafka_retention.connect", connect)
-    monkeypatch.setattr("autoscaler.adapters.kafka_retention._AGAIN_S", 0.05)
+    monkeypatch.setattr("autoscaler.adapters.kafka.retention.connect", connect)
+    monkeypatch.setattr("autoscaler.adapters.kafka.retention._AGAIN_S", 0.05)
     assert set(known(KafkaRetention(broker.connection(), [(topic,)]), 1)) == {topic}
     assert "ZeroDivisionError: a defect" in caplog.text
 

@@ -7,12 +7,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters import kafka_known, kafka_watch
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.kafka_topics import describe
-from autoscaler.adapters.kafka_watch import ControlLogs, KafkaWatch
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log import managed_groups
+from autoscaler.adapters.control_log import watch as control_log_watch
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.control_topics import describe
+from autoscaler.devtools.broker import Broker
 from autoscaler.errors import TransientError
 from autoscaler.handover import codec
 from autoscaler.handover.codec import Decoded, partition_for
@@ -172,7 +173,7 @@ def test_a_group_that_comes_to_be_managed_is_seen(world: KafkaWorld, watch: Kafk
 
 def test_no_defect_ends_the_looking_for_groups(world: KafkaWorld, watch: KafkaWatch, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came with a defect was not looked at: nothing is said of a group until all has been read again."""
-    monkeypatch.setattr(kafka_watch, "_REOPEN_S", 1.0)
+    monkeypatch.setattr(control_log_watch, "_REOPEN_S", 1.0)
     defects = [RuntimeError("a defect")]
 
     def decode(key: bytes | None, value: bytes | None) -> Decoded:
@@ -180,7 +181,7 @@ def test_no_defect_ends_the_looking_for_groups(world: KafkaWorld, watch: KafkaWa
             raise defects.pop()
         return codec.decode(key, value)
 
-    monkeypatch.setattr(kafka_known, "decode", decode)
+    monkeypatch.setattr(managed_groups, "decode", decode)
     placed(world)
     with pytest.raises(TransientError, match="could not be read: RuntimeError: a defect"):
         watch.observe()

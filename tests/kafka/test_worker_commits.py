@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from autoscaler.embedded.broker import Broker
-from autoscaler.handover.commits import commit_metadata
+from autoscaler.devtools.broker import Broker
+from autoscaler.handover.commit_metadata import commit_metadata
 from autoscaler.handover.records import Incarnation, Tp, Wait
 from tests.kafka.in_process import Running, plan
 from tests.kafka.workers import Publisher, until

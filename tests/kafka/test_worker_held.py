@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, Phase
-from autoscaler.worker.loop import EXIT_HELD
+from autoscaler.worker.effect_loop import EXIT_HELD
 from tests.kafka.workers import Publisher, Workers, until
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.workers import Publisher, Workers, all_processed, until
 

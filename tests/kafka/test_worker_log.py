@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from autoscaler.embedded.broker import Broker
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
-from autoscaler.worker import waiting
+from autoscaler.worker import idle_reason
 from tests.kafka.in_process import Running, plan
 from tests.kafka.workers import Publisher, others_write, until
 
@@ -49,7 +49,7 @@ def test_a_plan_that_is_not_committed_is_never_followed(  # noqa: PLR0917  (fixt
 def test_a_worker_that_no_plan_gives_anything_says_so(
     control: Publisher, running: Running, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(waiting, "LONG_S", 0.0)
+    monkeypatch.setattr(idle_reason, "LONG_S", 0.0)
     me = control.incarnation("w-0")
     control.publish(plan(control, 1, {control.topic_id: topic}, {Tp(control.topic_id, 0): Incarnation("w-1", "nobody")}))
     until("it says so", lambda: f"{me.name}/{me.uuid}: no partition for" in caplog.text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from autoscaler.worker import ManagedConsumer
-from autoscaler.worker.loop import Loop
+from autoscaler.worker.effect_loop import Loop
 
 TO = os.environ.get("COPY_TO", "")
 WITHIN = (Loop.commit_batch if TO else ManagedConsumer.__next__).__code__

@@ -9,13 +9,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.kafka_control import KafkaControl
-from autoscaler.adapters.processes import ProcessPool
-from autoscaler.embedded.broker import Broker
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.config.settings import ProcessWorkers
+from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
-from autoscaler.settings import ProcessWorkers
 from autoscaler.streaming.lag import GroupRules
 from tests.contracts.test_pool import NOBODY, slots
 from tests.kafka.measuring import Measured

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from autoscaler.adapters.kafka_topics import describe
+from autoscaler.adapters.kafka.control_topics import describe
 from autoscaler.handover.codec import PARTITIONS, decode, encode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,

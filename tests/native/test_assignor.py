@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
-from autoscaler.native import CooperativePlanAssignor, PlanAssignor
-from autoscaler.native.placement import Placement
+from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
+from autoscaler.handover.placement_record import Placement
 
 
 class Written:

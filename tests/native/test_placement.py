@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.native.placement import Placement, Seat, Tp, decode, encode, holders, introduced, key_of, seated, withheld
+from autoscaler.handover.placement_record import (
+    Placement,
+    Seat,
+    Tp,
+    decode,
+    encode,
+    holders,
+    introduced,
+    key_of,
+    seated,
+    withheld,
+)
 
 ALL = [("a", n) for n in range(4)]
 

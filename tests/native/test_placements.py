@@ -10,8 +10,8 @@ import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from autoscaler.native import CooperativePlanAssignor, Placements, PlanAssignor, placements
-from autoscaler.native.placement import Placement, encode, key_of
+from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor, placement_follower
+from autoscaler.handover.placement_record import Placement, encode, key_of
 
 FIRST, SECOND = {("a", 0): "m0", ("a", 1): "m0"}, {("a", 0): "m0", ("a", 1): "m1"}
 PATIENCE_S = 20.0
@@ -133,8 +133,8 @@ def _partitions(assignment: ConsumerProtocolAssignment) -> list[int]:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log()
-    monkeypatch.setattr(placements, "KafkaConsumer", made.client)
-    monkeypatch.setattr(placements, "_AGAIN_S", 0.001)
+    monkeypatch.setattr(placement_follower, "KafkaConsumer", made.client)
+    monkeypatch.setattr(placement_follower, "_AGAIN_S", 0.001)
     return made
 
 

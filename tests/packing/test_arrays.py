@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.options import Floats, Labels
-from autoscaler.packing.published import PUBLISHED, place
-from autoscaler.packing.published_arrays import place_arrays
+from autoscaler.packing.problem.options import Floats, Labels
+from autoscaler.packing.published.reference import PUBLISHED, place
+from autoscaler.packing.published.reference_arrays import place_arrays
 from tests.builders import tp
 from tests.strategies import rate_values
 
@@ -126,9 +126,9 @@ def test_arrays_may_be_of_other_number_types_and_strides() -> None:
 def test_nothing_is_compiled_once_the_planner_is_warm() -> None:
     program = """
 import numba.core.dispatcher as dispatcher, numpy as np
-from autoscaler.packing.warm import warm
+from autoscaler.packing.precompile import warm
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.published import PUBLISHED
+from autoscaler.packing.published.reference import PUBLISHED
 warm(exact=True)
 def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled late")
 dispatcher.Dispatcher.compile = refuse

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ABOVE = """
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.kernels.jit import compiled
 from below import FACTOR, helped
 
 @compiled
@@ -14,7 +14,7 @@ def used(x: int) -> int:
     return helped(x) * FACTOR
 """
 BELOW = """
-from autoscaler.packing.compiled import compiled
+from autoscaler.packing.kernels.jit import compiled
 
 FACTOR = {factor}
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.workloads import bounded_walk
-from autoscaler.packing.algorithms import assign_arrays
-from autoscaler.packing.bins import Floats, Ints
-from autoscaler.packing.lower_bounds import lower_bound
+from autoscaler.packing.kernels.bins import Floats, Ints
+from autoscaler.packing.problem.lower_bounds import lower_bound
+from autoscaler.packing.registry import assign_arrays
 
 N = 1500
 

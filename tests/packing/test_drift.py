@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from autoscaler.packing.bins import bins_of, put
-from autoscaler.packing.drift import MIDPOINTS, DriftEstimator, drift_if, drift_of, expected_eviction, min_evict
+from autoscaler.packing.kernels.bins import bins_of, put
+from autoscaler.packing.kernels.drift import MIDPOINTS, DriftEstimator, drift_if, drift_of, expected_eviction, min_evict
 
 shares = st.lists(st.integers(1, 100).map(lambda x: x / 100), min_size=1, max_size=9).map(
     lambda xs: np.array(sorted(xs, reverse=True))

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import tests.strategies  # noqa: F401  the profile without deadlines
 from autoscaler.errors import PermanentError
 from autoscaler.evaluation.workloads import bounded_walk
-from autoscaler.packing.columns import Columns, placement_of
-from autoscaler.packing.exact import exact
-from autoscaler.packing.least_moves import least_r
-from autoscaler.packing.lower_bounds import martello_toth
-from autoscaler.packing.options import Floats, Labels, Options, Planned
-from autoscaler.packing.pace import pace
-from autoscaler.packing.whole_units import UNITS, whole_costs, whole_sizes
+from autoscaler.packing.exact.columns import Columns, placement_of
+from autoscaler.packing.exact.exact import exact
+from autoscaler.packing.exact.whole_units import UNITS, whole_costs, whole_sizes
+from autoscaler.packing.pace.pace import pace
+from autoscaler.packing.problem.lower_bounds import martello_toth
+from autoscaler.packing.problem.options import Floats, Labels, Options, Planned
+from autoscaler.packing.research.least_moves import least_r
 
 pytestmark = pytest.mark.timeout(600)  # the first one compiles PACE and more where nothing is kept yet
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from autoscaler.packing.algorithms import assign_arrays
-from autoscaler.packing.bins import Bins, empty_bins
-from autoscaler.packing.home_fit import fit_home
+from autoscaler.packing.kernels.bins import Bins, empty_bins
+from autoscaler.packing.pace.home_fit import fit_home
+from autoscaler.packing.registry import assign_arrays
 
 
 def fitted(shares: list[float], home: list[int], look_ahead: float = 1.0) -> list[int]:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
 from autoscaler.evaluation.workloads import bounded_walk
-from autoscaler.packing.algorithms import assign
-from autoscaler.packing.fill_prices import Relaxation, Steps, best_bound, bound_at
-from autoscaler.packing.least_moves import LeastR, least_r
-from autoscaler.packing.lower_bounds import fewest_of, lower_bound, martello_toth
-from autoscaler.packing.options import Floats, Labels, Options
-from autoscaler.packing.pace import pace
+from autoscaler.packing.exact.fill_prices import Relaxation, Steps, best_bound, bound_at
+from autoscaler.packing.pace.pace import pace
+from autoscaler.packing.problem.lower_bounds import fewest_of, lower_bound, martello_toth
+from autoscaler.packing.problem.options import Floats, Labels, Options
+from autoscaler.packing.registry import assign
+from autoscaler.packing.research.least_moves import LeastR, least_r
 
 Partition = tuple[float, int]  # share and home
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autoscaler.packing.algorithms import assign_arrays
+from autoscaler.packing.registry import assign_arrays
 
 
 def mmr(rates: list[float], previous: list[int], fill_ratio: float = 1.0, drain_limit: float = 1.0) -> list[int]:

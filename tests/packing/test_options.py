@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autoscaler.packing import ALGORITHMS, PRESETS, Given, assign, assign_arrays
-from autoscaler.packing.options import TAKES, Options, read_options
+from autoscaler.packing.problem.options import TAKES, Options, read_options
 from tests.builders import named
 
 

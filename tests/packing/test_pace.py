@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autoscaler.packing.algorithms import assign_arrays
-from autoscaler.packing.bins import Bins, Floats, Ints, bins_of, crowded, loosest_bucket, moved_cost
-from autoscaler.packing.fixed_point import canonical, demand_of
-from autoscaler.packing.home_fit import name_anew
-from autoscaler.packing.homing import bring_home
-from autoscaler.packing.improvement import refine
-from autoscaler.packing.plan import Prices, objective, plan
-from autoscaler.packing.portfolio import BEST_FIT, HOME_BEST_FIT, HOME_FIT, from_scratch, is_settled, least_consumers
-from autoscaler.packing.subsets import new_trial
+from autoscaler.packing.kernels.bins import Bins, Floats, Ints, bins_of, crowded, loosest_bucket, moved_cost
+from autoscaler.packing.kernels.knapsack import new_trial
+from autoscaler.packing.pace.ejection_chains import Prices, objective, plan
+from autoscaler.packing.pace.fixed_point import canonical, demand_of
+from autoscaler.packing.pace.home_fit import name_anew
+from autoscaler.packing.pace.local_search import refine
+from autoscaler.packing.pace.portfolio import BEST_FIT, HOME_BEST_FIT, HOME_FIT, from_scratch, is_settled, least_consumers
+from autoscaler.packing.pace.return_home import bring_home
+from autoscaler.packing.registry import assign_arrays
 
 LEAN = Prices(100.0, 0.0, 0.0, 0.0)
 BALANCED = Prices(0.7, 0.0, 1.0, 0.05)
@@ -167,7 +167,7 @@ def test_numbering_forgets_names_and_keeps_groups() -> None:
 
 SCRIPT = """
 import numpy as np
-from autoscaler.packing.algorithms import assign_arrays
+from autoscaler.packing.registry import assign_arrays
 from autoscaler.packing import decomposition
 rng = np.random.default_rng(8)
 for i in range({count}):

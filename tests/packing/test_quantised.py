@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.packing import assign, assign_arrays, lower_bound
-from autoscaler.packing.levels import LEVELS, NOBODY, empty_stacks, least_from, pop, push, trailing_zeros
-from autoscaler.packing.options import Floats, Labels
-from autoscaler.packing.quantised import OVERSIZED, level_of
+from autoscaler.packing.large.levels import LEVELS, NOBODY, empty_stacks, least_from, pop, push, trailing_zeros
+from autoscaler.packing.large.quantised import OVERSIZED, level_of
+from autoscaler.packing.problem.options import Floats, Labels
 from tests.builders import rates, tp
 from tests.packing.test_arrays import arrays, groups
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
-from autoscaler.packing.elimination import eliminate
-from autoscaler.packing.ll_ffd import ll_ffd
-from autoscaler.packing.overlap import least_cost, match
-from autoscaler.packing.two_dimensional import ALGORITHMS_2D, assign_2d
-from autoscaler.packing.unequal import Capacity
-from autoscaler.packing.vector_fill import DOT, L2, Demand, Ints, Room, fill, fill_by_angle, first_fit
+from autoscaler.packing.research.ll_ffd import ll_ffd
+from autoscaler.packing.research.two_dimensional import ALGORITHMS_2D, assign_2d
+from autoscaler.packing.vector.elimination import eliminate
+from autoscaler.packing.vector.fill import DOT, L2, Demand, Ints, Room, fill, fill_by_angle, first_fit
+from autoscaler.packing.vector.fleet import Capacity
+from autoscaler.packing.vector.overlap import least_cost, match
 
 Group = list[list[int]]
 

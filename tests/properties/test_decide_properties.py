@@ -7,9 +7,9 @@ from random import Random
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from autoscaler.config.policy import PRICED, Policy
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
-from autoscaler.policy import PRICED, Policy
 from tests.builders import T0, policy, tp
 from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import World, moves, scalings

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers
-from autoscaler.policy import Policy
 from tests.builders import T0
 from tests.properties.test_guard_properties import held, managed, most, running, with_
 from tests.strategies import histories, observations, policies

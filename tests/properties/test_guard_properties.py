@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.model import Decision, GroupState, MovePartition, Observation, Reason
-from autoscaler.policy import Policy
 from tests.builders import T0, policy, tp
 from tests.scenarios.world import World
 from tests.strategies import histories, observations, policies, rate_values

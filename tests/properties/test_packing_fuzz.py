@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from autoscaler.packing import ALGORITHMS, PRESETS, Assignment, Given, assign, assign_arrays
-from autoscaler.packing.options import TAKES
-from autoscaler.packing.two_dimensional import assign_2d
+from autoscaler.packing.problem.options import TAKES
+from autoscaler.packing.research.two_dimensional import assign_2d
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.controller import GroupController
-from autoscaler.core.native.assignors import assign
-from autoscaler.core.native.values import Assignor, Client, Consumer, NativeGroup
+from autoscaler.adapters.audit.decision_json import summarise
+from autoscaler.config.policy import Policy
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.native_actuator import NativeConsumers
+from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
+from autoscaler.core.assignors.simulate import assign
 from autoscaler.model import (
     AddWorkers,
     Decision,
@@ -17,8 +19,6 @@ from autoscaler.model import (
     RemoveWorkers,
     TopicPartition,
 )
-from autoscaler.native_consumers import NativeConsumers
-from autoscaler.policy import Policy
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
 from tests.builders import CAPACITY, TOPIC, load, rates, snapshot
 

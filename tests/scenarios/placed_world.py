@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.controller import GroupController
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.handover.placement_record import Placement, Seat, seated
 from autoscaler.model import Decision, GroupMembers, Member, MovePartition, TopicPartition
-from autoscaler.native.placement import Placement, Seat, seated
 from autoscaler.testing import FakePlacements
 from tests.builders import TOPIC
 from tests.scenarios.native_world import STARTING_S, NativeWorld

@@ -2,9 +2,9 @@
 
 import pytest
 
-from autoscaler.core.native.values import Assignor
+from autoscaler.config.policy import Policy
+from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.model import CapacitySource, Decision, Reason
-from autoscaler.policy import Policy
 from tests.builders import load, policy, rates, tp
 from tests.scenarios.native_world import NativeWorld, Work, even
 from tests.scenarios.world import World, moves, scalings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.native.values import Assignor
+from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.model import CapacitySource, Decision, GroupMembers, Member, Observation, Reason, WorkerView
 from autoscaler.testing import FakeReader
 from tests.builders import CAPACITY, TOPIC, policy, rates, tp

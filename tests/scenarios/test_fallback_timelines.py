@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.model import Decision, Reason, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import CAPACITY, load, policy, rates
 from tests.scenarios.native_world import NativeWorld, even
 from tests.scenarios.world import World, scalings

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.model import Decision, MovePartition, Reason, RemoveWorkers, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import T0, owned, policy, rates, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoscaler.core.native.values import Assignor
+from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.model import Reason
 from autoscaler.testing import FakeRetention
 from tests.builders import load

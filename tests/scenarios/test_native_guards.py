@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.guards import GUARDS, Guard
-from autoscaler.core.native.values import Assignor
+from autoscaler.core.assignors.group_model import Assignor
+from autoscaler.core.guards.table import GUARDS, Guard
 from autoscaler.model import Decision, MovePartition, PartitionLoad, Retention, TopicPartition
 from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from autoscaler.core.native.values import Assignor
+from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers
 from tests.builders import TOPIC, rates, state, tp

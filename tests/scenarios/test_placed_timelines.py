@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from autoscaler.core.native.values import PLAN_ASSIGNORS
+from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
+from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
-from autoscaler.native import CooperativePlanAssignor, PlanAssignor
 from tests.builders import TOPIC, load, rates, tp
 from tests.scenarios.native_world import even
 from tests.scenarios.placed_world import PlacedWorld

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from autoscaler.core.drained import Drained
+from autoscaler.config.policy import Policy
+from autoscaler.core.capacity.scaling_effectiveness import Drained
 from autoscaler.model import Decision, PartitionLoad, Reason, Retention, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import T0, TOPIC, load, policy, rates, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

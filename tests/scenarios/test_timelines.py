@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.model import AddWorkers, Astray, MovePartition, ParkPartition, Reason, RemoveWorkers, ResetOffset, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import T0, policy, rates, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from autoscaler.config.policy import Policy
 from autoscaler.model import Decision, Reason, TopicPartition
-from autoscaler.policy import Policy
 from tests.builders import policy, rates, tp
 from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import moves, scalings

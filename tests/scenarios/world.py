@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.model import (
     Astray,
@@ -27,7 +28,6 @@ from autoscaler.model import (
     WorkerPhase,
     WorkerView,
 )
-from autoscaler.policy import Policy
 from tests.builders import T0, load
 
 PARK_AFTER = 3

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from autoscaler import jars
+from autoscaler.adapters.audit.decision_json import summarise
+from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.adapters.delta_audit import DeltaAudit
-from autoscaler.embedded import jars
 from tests.conftest import ROOT, properties
 from tests.streaming import audit_cases as cases
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autoscaler.adapters.audit import rows
+from autoscaler.adapters.audit.decision_json import summarise
+from autoscaler.adapters.audit.schema_check import check_tables, read_schema
+from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.adapters.delta import rows
-from autoscaler.adapters.delta.log import check_tables, read_schema
-from autoscaler.adapters.delta.tables import TABLES
 from autoscaler.errors import SettingsError
 from autoscaler.model import CapacitySource, Decision, GroupState, HandoverDone, LoadSnapshot
 from autoscaler.ports import ActionOutcome
@@ -26,7 +26,7 @@ from tests.streaming import audit_cases as cases
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from autoscaler.adapters.delta_audit import DeltaAudit
+    from autoscaler.adapters.audit.delta_audit import DeltaAudit
 
 Ask = Callable[[str], list[dict[str, Any]]]
 
@@ -62,7 +62,7 @@ def told(
 @pytest.fixture(scope="module")
 def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a short story: calm, hot (a plan), handed over, blind for three cycles, a failed action, a recovered plan."""
-    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
+    from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
     place = tmp_path_factory.mktemp("state") / "tables"
     audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={"orders": "east"}, close_timeout_s=100.0)
@@ -86,7 +86,7 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def ask(spark: "SparkSession", root: Path) -> Ask:
-    from autoscaler.adapters.delta_audit import register_views  # noqa: PLC0415
+    from autoscaler.adapters.audit.delta_audit import register_views  # noqa: PLC0415
 
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -268,7 +268,7 @@ def test_absent_and_fitting_tables_pass(root: Path, tmp_path: Path) -> None:
 
 
 def test_tables_of_another_schema_are_named_with_what_differs_and_what_to_do(spark: "SparkSession", tmp_path: Path) -> None:
-    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415
+    from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415
 
     spark.sql("SELECT 1 AS decision_id, 'x' AS phase, current_date() AS date").write.format("delta").save(
         str(tmp_path / "actions")
@@ -288,7 +288,7 @@ def test_tables_of_another_schema_are_named_with_what_differs_and_what_to_do(spa
 
 
 def test_a_session_without_delta_is_refused_with_what_to_do(spark: "SparkSession", tmp_path: Path) -> None:
-    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415
+    from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415
 
     plain = spark.newSession()
     plain.conf.set("spark.sql.catalog.spark_catalog", "builtin")
@@ -310,7 +310,7 @@ def test_the_schema_is_found_in_a_checkpoint_when_the_commits_are_gone(spark: "S
 
 
 def test_the_capacity_that_was_measured_last_is_known_again(spark: "SparkSession", tmp_path: Path) -> None:
-    from autoscaler.adapters.delta_audit import DeltaAudit  # noqa: PLC0415  needs Spark
+    from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415  needs Spark
 
     def audit() -> "DeltaAudit":
         return DeltaAudit(

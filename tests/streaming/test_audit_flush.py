@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from autoscaler.adapters.decision_summary import summarise
-from autoscaler.adapters.delta.buffer import Buffer
-from autoscaler.adapters.delta.flusher import Flusher, Key
-from autoscaler.adapters.delta.journal import Journal, recovered
-from autoscaler.adapters.delta.rows import Cycle
-from autoscaler.adapters.delta.tables import TABLES
+from autoscaler.adapters.audit.buffer import Buffer
+from autoscaler.adapters.audit.decision_json import summarise
+from autoscaler.adapters.audit.flusher import Flusher, Key
+from autoscaler.adapters.audit.journal import Journal, recovered
+from autoscaler.adapters.audit.rows import Cycle
+from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.errors import TransientError
 from autoscaler.ports import ActionOutcome
 from tests.streaming import audit_cases as cases
@@ -355,7 +355,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def threaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Flusher, Buffer, Store, Tables]]:
-    monkeypatch.setattr("autoscaler.adapters.delta.flusher._GAP_S", 0.01)
+    monkeypatch.setattr("autoscaler.adapters.audit.flusher._GAP_S", 0.01)
     store, buffer = Store(), Buffer()
     tables = Tables(store, "only")
     flusher = Flusher(buffer, tables, Journal(tmp_path, "only"), flush_s=60.0)
@@ -377,7 +377,7 @@ def test_the_thread_writes_at_once_after_a_plan_and_the_rest_on_close(threaded: 
 
 
 def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, Tables], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoscaler.adapters.delta.flusher._GAP_S", 60.0)
+    monkeypatch.setattr("autoscaler.adapters.audit.flusher._GAP_S", 60.0)
     flusher, buffer, store, tables = threaded
     cycles, committed_after = 0, []
     tables.trouble = lambda call: committed_after.append(cycles) if call.startswith("before") else None
@@ -396,7 +396,7 @@ def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, T
 def test_the_thread_goes_on_after_a_defect(
     threaded: tuple[Flusher, Buffer, Store, Tables], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autoscaler.adapters.delta.flusher._BACKOFF_S", (0.01,))
+    monkeypatch.setattr("autoscaler.adapters.audit.flusher._BACKOFF_S", (0.01,))
     flusher, buffer, store, tables = threaded
     left = [ZeroDivisionError("a defect"), TransientError("no answer")]
 

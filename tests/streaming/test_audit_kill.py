@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autoscaler.adapters.delta.tables import TABLES
+from autoscaler.adapters.audit.tables import TABLES
 from tests.streaming.audit_victim import LIFE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from autoscaler.adapters.delta.packed import pack, unpack
+from autoscaler.adapters.audit.encoding import pack, unpack
 from autoscaler.model import PartitionLoad, RateSource, TopicPartition
 from tests import builders as b
 

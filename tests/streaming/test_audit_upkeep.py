@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from autoscaler.adapters.audit import rows
+from autoscaler.adapters.audit.rows import Cycle
+from autoscaler.adapters.audit.tables import TABLES, ddl
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.delta import rows
-from autoscaler.adapters.delta.rows import Cycle
-from autoscaler.adapters.delta.tables import TABLES, ddl
 from autoscaler.errors import TransientError
 from tests.streaming import audit_cases as cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from autoscaler.adapters.delta_audit import SparkTables
+    from autoscaler.adapters.audit.delta_audit import SparkTables
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -32,7 +32,7 @@ def cycle(at: float) -> Cycle:
 
 @pytest.fixture
 def tables(spark: "SparkSession", tmp_path: Path) -> "SparkTables":
-    from autoscaler.adapters.delta_audit import SparkTables  # noqa: PLC0415  Spark is imported by who asks for it
+    from autoscaler.adapters.audit.delta_audit import SparkTables  # noqa: PLC0415  Spark is imported by who asks for it
 
     made = SparkTables(spark, tmp_path, SystemClock())
     spark.sql(ddl(TABLES["loads"], str(tmp_path / "loads")))
@@ -81,7 +81,7 @@ def test_a_commit_that_seems_to_have_failed_is_made_once(
 def test_files_of_past_days_are_merged_and_nothing_is_lost(
     spark: "SparkSession", tables: "SparkTables", written: Callable[[], list[str]], tmp_path: Path
 ) -> None:
-    from autoscaler.adapters.delta_audit import compact  # noqa: PLC0415
+    from autoscaler.adapters.audit.delta_audit import compact  # noqa: PLC0415
 
     times = [cases.T0 + n * DAY_S + i for n in range(3) for i in range(3)]
     for version, at in enumerate(times):
@@ -99,7 +99,7 @@ def test_days_that_are_old_enough_go_and_the_table_still_refuses_other_changes(
 ) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    from autoscaler.adapters.delta_audit import compact  # noqa: PLC0415
+    from autoscaler.adapters.audit.delta_audit import compact  # noqa: PLC0415
 
     for n in range(3):
         tables.append("loads", rows.loads([cycle(cases.T0 + n * DAY_S)], [0]), n)

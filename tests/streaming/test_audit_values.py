@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.adapters.cycle_log import CycleLog, cycle_record
-from autoscaler.adapters.decision_summary import restore, summarise
-from autoscaler.adapters.delta import rows
-from autoscaler.adapters.delta.rows import Cycle
-from autoscaler.adapters.delta.tables import TABLES, differences, json_type
-from autoscaler.cycles import Cycle as Line
+from autoscaler.adapters.audit import rows
+from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
+from autoscaler.adapters.audit.decision_json import restore, summarise
+from autoscaler.adapters.audit.rows import Cycle
+from autoscaler.adapters.audit.tables import TABLES, differences, json_type
+from autoscaler.console.cycle_reader import Cycle as Line
 from autoscaler.model import (
     Action,
     AddWorkers,

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from autoscaler import kafka_python
-from autoscaler.clusters import CONNECTION_KEYS
+from autoscaler.clients import kafka_python
+from autoscaler.clients.kafka_python import translate
+from autoscaler.config.clusters import CONNECTION_KEYS
 from autoscaler.errors import SettingsError, TransientError
-from autoscaler.kafka_python import translate
-from autoscaler.streaming.client import Client, Clients
+from autoscaler.streaming.broker_clients import Client, Clients
 
 
 def test_names_are_translated() -> None:

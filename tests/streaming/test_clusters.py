@@ -8,8 +8,8 @@ import pytest
 
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query, schema
-from autoscaler.streaming.given import Rules
 from autoscaler.streaming.lag import GroupRules
+from autoscaler.streaming.window_inputs import Rules
 from autoscaler.streaming.windows import Window
 
 RULES = Rules(window_s=5.0, known_for_s=2.5)

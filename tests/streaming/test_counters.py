@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.streaming import counters
-from autoscaler.streaming.given import Facts, Rules
+from autoscaler.streaming import rate_window
 from autoscaler.streaming.lag import Commits, GroupRules, Lags, lags, with_commits
 from autoscaler.streaming.state import SLOT, Array, State, dump, load
+from autoscaler.streaming.window_inputs import Facts, Rules
 
 RULES = Rules(window_s=10.0, known_for_s=3.0, default_record_bytes=1000.0)
 GROUP = GroupRules(group="g", topics=("t",))
@@ -38,9 +38,9 @@ class Bucket:
         self.before = dict[str, Array]()  # commits of the read before
 
     def read(self, given: Facts) -> "Bucket":
-        used = counters.base_slot(self.state, given, self.rules)
+        used = rate_window.base_slot(self.state, given, self.rules)
         base = None if used is None else np.frombuffer(self.slots[used], SLOT)
-        step = counters.advance(self.state, given, base, self.rules)
+        step = rate_window.advance(self.state, given, base, self.rules)
         if step.write is not None:
             self.slots[step.write_id] = step.write.tobytes()
         for slot in step.drop:
@@ -82,7 +82,7 @@ class Bucket:
 
     @property
     def source(self) -> str:
-        return str(counters.SOURCES[self.row["source"]])
+        return str(rate_window.SOURCES[self.row["source"]])
 
 
 def test_rate_is_growth_over_the_window() -> None:
@@ -560,7 +560,7 @@ def test_steady_load_gives_its_rate(partitions: int, seconds: int, per_s: int, s
 def test_state_survives_being_written_and_read(partitions: int, steps: int) -> None:
     state = State()
     for i in range(steps):
-        state = counters.advance(state, facts(i, partitions=partitions, end=i, size=i), None, RULES).state
+        state = rate_window.advance(state, facts(i, partitions=partitions, end=i, size=i), None, RULES).state
     again = load(dump(state))
     assert again.topics == state.topics
     for name in ("rows", "slots", "marks", "ends"):

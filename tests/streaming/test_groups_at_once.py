@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.streaming import reading, schema
-from autoscaler.streaming.given import Rules
+from autoscaler.streaming import broker_poll, schema
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.state import SLOT, State, dump, load
+from autoscaler.streaming.window_inputs import Rules
 from autoscaler.streaming.windows import step
 
 TOPICS = ("a", "ab", "b", "c-0", "c-1")
@@ -154,7 +154,7 @@ def test_what_a_pattern_means_stays_while_no_broker_has_answered() -> None:
     for s in range(20):
         bucket.read(_one(101.0 + s, 100 * s), _committed(101.0 + s, 100 * s))
     for s in range(30):
-        lost = reading.topic_errors({"^a$": "no broker has answered yet"}, 121.0 + s)
+        lost = broker_poll.topic_errors({"^a$": "no broker has answered yet"}, 121.0 + s)
         row, absent = bucket.read(lost, schema.COMMITS.empty_table())
         assert (row["topic"], row["age_s"]) == ("a", s + 1.0)
         assert (absent["topic"], absent["partition"], absent["error"]) == ("^a$", -1, "no broker has answered yet")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from autoscaler.config.settings import Settings
 from autoscaler.errors import SettingsError
 from autoscaler.model import RateSource
-from autoscaler.settings import Settings
 from autoscaler.streaming import query, schema
-from autoscaler.streaming.checkpoint import claim
+from autoscaler.streaming.checkpoint_guard import claim
 from autoscaler.streaming.source import Plan
 
 

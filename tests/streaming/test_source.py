@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.streaming.client import Clients
+from autoscaler.streaming.broker_clients import Clients
+from autoscaler.streaming.broker_poll import Part, failed_commits, failed_facts
 from autoscaler.streaming.discovery import Discovery, Picture, Topic
-from autoscaler.streaming.reading import Part, failed_commits, failed_facts
 from autoscaler.streaming.source import Plan, Reader, Shard, begin, bucket_of, parts, read_shard, shards, tasks
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from autoscaler.handover.records import Tp
-from autoscaler.worker.intake import Intake, Lease, Run
+from autoscaler.worker.delivery import Intake, Lease, Run
 
 
 class Record:

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 
 from autoscaler.errors import PermanentError
 from autoscaler.handover.records import Tp
-from autoscaler.worker.intake import Lease, Run
+from autoscaler.worker.delivery import Lease, Run
 from autoscaler.worker.offsets import Offsets
 from autoscaler.worker.transactions import Outcome
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from autoscaler.handover.records import Tp
 from autoscaler.worker import BatchReport, Fail, OnError, RefusedError, Skip, process
-from autoscaler.worker.intake import Batch, Lease, Run
-from autoscaler.worker.lanes import Lanes
+from autoscaler.worker.delivery import Batch, Lease, Run
+from autoscaler.worker.key_ordered_dispatch import Lanes
 
 Where = tuple[int, int]
 

@@ -6,8 +6,8 @@ import pytest
 
 from autoscaler.handover.records import Epoch, Grant, Incarnation, Plan, Tp
 from autoscaler.handover.worker_state import WorkerState
+from autoscaler.worker.idle_reason import LONG_S, Waiting
 from autoscaler.worker.settings import worker_settings
-from autoscaler.worker.waiting import LONG_S, Waiting
 
 ME, TP = Incarnation("host-12", "u"), Tp("t", 0)
 READY = WorkerState(group="g", me=ME, control_id="c", lease_s=3.0, ready=True)

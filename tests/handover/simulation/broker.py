@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.handover.codec import Decoded, decode
-from autoscaler.handover.commits import is_of_topic
+from autoscaler.handover.commit_metadata import is_of_topic
 from autoscaler.handover.records import Record
 
 Pair = tuple[bytes, bytes | None]

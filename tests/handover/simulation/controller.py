@@ -1,4 +1,4 @@
-"""A controller's process: what ``kafka_control.py`` and ``kafka_log.py`` do around ``ControllerState`` and ``next_plan``.
+"""A controller's process: what ``adapters.control_log`` does around ``ControllerState`` and ``next_plan``.
 
 Rule 1 as there: take over the transactional id, read both logs to the end, say so in the log, then cycle after cycle: read past
 the own last commit, record who is over, publish. A transaction whose end is not known is resolved before anything else is
@@ -9,10 +9,10 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoscaler.handover.codec import decode, encode, encode_key
-from autoscaler.handover.commits import epoch_of
+from autoscaler.handover.commit_metadata import epoch_of
 from autoscaler.handover.controller_state import BY_HEARTBEATS, ControllerState
 from autoscaler.handover.planning import Intended, next_plan
-from autoscaler.handover.poison import Reached, counted, poisonous, uncounted
+from autoscaler.handover.poison_partitions import Reached, counted, poisonous, uncounted
 from autoscaler.handover.records import Expired, Incarnation, Phase, Plan, TakeOver, Tick, Tp
 from tests.handover.simulation.broker import Pair
 from tests.handover.simulation.runtime import Answer, Process, Thread

@@ -1,4 +1,4 @@
-"""A worker's process: what ``worker/loop.py``, ``intake.py`` and ``consumer.py`` do with the machine's effects, without clients.
+"""A worker's process: what ``autoscaler.worker`` does with the machine's effects, without clients.
 
 Three threads as there: one looks at the clock and reads the control log, one starts, stops and commits, one is the application.
 ``Loop`` is one incarnation; a lapsed one is replaced in the same process when the application has returned.
@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from autoscaler.handover import messages
+from autoscaler.handover import worker_events
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import Key, encode
 from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Left, Plan, Released, Tp
@@ -66,7 +66,7 @@ class Loop:
     runs: dict[Tp, Run] = field(default_factory=dict)  # taken and not released
     pending: list[Run] = field(default_factory=list)  # of those, not fetched yet
     fetched: list[Run] = field(default_factory=list)
-    work: list[messages.Effect] = field(default_factory=list)
+    work: list[worker_events.Effect] = field(default_factory=list)
     idle: Answer = field(default_factory=Answer)
     closed: bool = False
     epoch: int = 0  # of its transactional id
@@ -123,12 +123,12 @@ class Worker(Process):
         ready = False
         while not (loop.closed or loop.state.left):
             if world.random() < 0.9:
-                self.step(loop, messages.Elapsed(busy_since=self.busy_since))
+                self.step(loop, worker_events.Elapsed(busy_since=self.busy_since))
             if world.random() < 0.9:
                 self._read_log(loop)
                 if not ready and loop.read >= world.control.stable:
                     ready = True
-                    self.step(loop, messages.Ready())
+                    self.step(loop, worker_events.Ready())
             yield 0.2 + 0.6 * world.random()
 
     def _read_log(self, loop: Loop) -> None:
@@ -137,7 +137,7 @@ class Worker(Process):
             return
         if log.topic_id != loop.control_id:
             if self.world.random() < 0.3:
-                self.step(loop, messages.LogReplaced())
+                self.step(loop, worker_events.LogReplaced())
             return
         if loop.read >= log.stable:
             return
@@ -153,24 +153,24 @@ class Worker(Process):
                 taken.append(said.record)
         if taken:
             self.reach("plan read")
-            self.step(loop, messages.LogRead(records=tuple(taken)))
+            self.step(loop, worker_events.LogRead(records=tuple(taken)))
 
     # --- the machine ---
 
-    def step(self, loop: Loop, event: messages.Event) -> None:
+    def step(self, loop: Loop, event: worker_events.Event) -> None:
         """Let the machine take an event, and do what it says, in order; announced, so that it may end in between."""
         loop.state, effects = machine.step(loop.state, event, self.clock())
         for effect in effects:
             self._perform(loop, effect)
 
-    def _perform(self, loop: Loop, effect: messages.Effect) -> None:
+    def _perform(self, loop: Loop, effect: worker_events.Effect) -> None:
         match effect:
-            case messages.SendHeartbeat(heartbeat=heartbeat):
+            case worker_events.SendHeartbeat(heartbeat=heartbeat):
                 self._send_heartbeat(loop, heartbeat)
-            case messages.SendReleased(released=released):
+            case worker_events.SendReleased(released=released):
                 self.reach("released")
                 self._send_released(loop, released)
-            case messages.SendLeft(left=left):
+            case worker_events.SendLeft(left=left):
                 self._send_control("left", left)
             case _:
                 loop.work.append(effect)
@@ -188,9 +188,9 @@ class Worker(Process):
 
         def done(offset: object) -> None:
             if isinstance(offset, int):
-                self.step(loop, messages.HeartbeatAcked(stamp=heartbeat.stamp, offset=offset))
+                self.step(loop, worker_events.HeartbeatAcked(stamp=heartbeat.stamp, offset=offset))
             else:
-                self.step(loop, messages.HeartbeatFailed(stamp=heartbeat.stamp))
+                self.step(loop, worker_events.HeartbeatFailed(stamp=heartbeat.stamp))
 
         self.send("heartbeat", land, to="heartbeats", timeout_s=LEASE_S, ordered=True).then(done)
 
@@ -202,7 +202,7 @@ class Worker(Process):
 
         def done(offset: object) -> None:
             if offset is None:
-                self.step(loop, messages.ReleaseLost(tp=released.tp, epoch=released.epoch))
+                self.step(loop, worker_events.ReleaseLost(tp=released.tp, epoch=released.epoch))
 
         self._send_control("release", released).then(done)
 
@@ -232,21 +232,21 @@ class Worker(Process):
                 commit_at = self.clock() + _COMMIT_EVERY_S
                 yield from self._commit(loop, list(loop.runs.values()), [])
 
-    def _do(self, loop: Loop, work: messages.Effect) -> tuple[tuple[Tp, int], ...]:
+    def _do(self, loop: Loop, work: worker_events.Effect) -> tuple[tuple[Tp, int], ...]:
         match work:
-            case messages.StopFetching(tps=tps):
+            case worker_events.StopFetching(tps=tps):
                 self.reach("stop")
                 for tp in tps:
                     if tp in loop.runs:
                         loop.runs[tp].stopping = True
-            case messages.ReadOffsets(asked=asked):
+            case worker_events.ReadOffsets(asked=asked):
                 self.reach("free")
                 return asked
-            case messages.Start(takings=takings):
+            case worker_events.Start(takings=takings):
                 self.reach("started")
                 for taking in takings:
                     self._start(loop, taking)
-            case messages.Lapse(why=why):
+            case worker_events.Lapse(why=why):
                 self.world.note(self, f"lapses: {why}")
                 self.world.reached("lapse")
                 for run in loop.runs.values():
@@ -258,7 +258,7 @@ class Worker(Process):
                 raise AssertionError(work)
         return ()
 
-    def _start(self, loop: Loop, taking: messages.Taking) -> None:
+    def _start(self, loop: Loop, taking: worker_events.Taking) -> None:
         world = self.world
         world.note(self, f"takes p{taking.tp.partition} at {taking.offset} under {taking.epoch}")
         committed = -1 if taking.unclaimed else taking.offset
@@ -280,7 +280,7 @@ class Worker(Process):
         for run in done:
             del loop.runs[run.tp]
         self.reach("drained")
-        self.step(loop, messages.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
+        self.step(loop, worker_events.Drained(offsets=tuple((r.tp, r.processed) for r in done)))
 
     def _report_astray(self, loop: Loop) -> Thread:
         """Stop what is out of range, and say so, after everything processed is committed."""
@@ -292,7 +292,7 @@ class Worker(Process):
                 del loop.runs[run.tp]
                 self.world.note(self, f"finds p{run.tp.partition} out of range at {run.processed}")
                 self.world.reached("out of range")
-                self.step(loop, messages.OutOfRange(tp=run.tp, offset=run.processed))
+                self.step(loop, worker_events.OutOfRange(tp=run.tp, offset=run.processed))
 
     def _commit(self, loop: Loop, runs: list[Run], done: list[Run]) -> Thread:
         """Commit what is processed; ``done`` gets the runs of which everything processed is committed."""
@@ -319,9 +319,9 @@ class Worker(Process):
         world = self.world
         found = yield self.send("offsets", lambda: world.committed(asked), to="offsets", timeout_s=_CALL_S)
         if isinstance(found, tuple):
-            self.step(loop, messages.OffsetsRead(offsets=found))
+            self.step(loop, worker_events.OffsetsRead(offsets=found))
         else:
-            self.step(loop, messages.OffsetsUnread(asked=tuple(asked)))
+            self.step(loop, worker_events.OffsetsUnread(asked=tuple(asked)))
 
     def _fetch_pending(self, loop: Loop) -> Thread:
         """Fetch what was taken; a first owner's start is committed before its first batch."""
@@ -350,7 +350,7 @@ class Worker(Process):
             for run, offset in wanted.items():
                 run.committed = offset
         elif outcome is Outcome.OVER:
-            self.step(loop, messages.GivenUp(why="its transactions are over"))
+            self.step(loop, worker_events.GivenUp(why="its transactions are over"))
         return outcome
 
     def _complete(self, loop: Loop, outputs: tuple[Copied, ...], wanted: dict[Run, int]) -> Transacted:
@@ -475,7 +475,7 @@ class Worker(Process):
 
     def _close(self, loop: Loop) -> Thread:
         if not loop.state.lapsed:
-            self.step(loop, messages.Leave())
+            self.step(loop, worker_events.Leave())
         while not (loop.state.left or loop.state.lapsed):
             yield 0.05
         if loop.state.lapsed:

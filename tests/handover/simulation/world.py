@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 from autoscaler.handover.codec import decode, encode, key_of
-from autoscaler.handover.commits import commit_metadata
+from autoscaler.handover.commit_metadata import commit_metadata
 from autoscaler.handover.records import Heartbeat, Incarnation, Plan, TakeOver, Tp, Unparked
 from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets, Pair
 from tests.handover.simulation.controller import TX, Controller

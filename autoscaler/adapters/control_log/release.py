@@ -1,0 +1,124 @@
+"""An operator's release of parked partitions (rule 9): reads a group's latest plan and writes what is to be released beside it.
+
+Used by ``autoscaler release``, while a controller runs or while none does: the record stays in the control log until a plan has
+followed it. It fences nobody and takes no decision; who gets the partition is the controller's next one.
+"""
+
+import time
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from autoscaler.adapters.kafka.control_topics import Connection, admin_client, answering, client, describe, translated
+from autoscaler.errors import PermanentError, TransientError
+from autoscaler.handover.codec import decode, encode, partition_for
+from autoscaler.handover.controller_state import ControllerState
+from autoscaler.handover.records import CONTROL_TOPIC, Tp, Unparked
+from autoscaler.model import TopicPartition as Partition
+
+_CALL_S = 5.0
+_READ_S = 30.0
+
+
+def release(
+    connection: Connection, group: str, *, topic: str | None = None, partition: int | None = None
+) -> tuple[Partition, ...]:
+    """Let parked partitions of a group be handed out again, and return which.
+
+    Args:
+        connection: librdkafka's connection settings; references are read by each new client.
+        group: The group's id.
+        topic: Of this topic only; ``None``: of all.
+        partition: This one only; ``None``: all.
+
+    Raises:
+        PermanentError: No such partition is parked; says which are.
+        SettingsError: The cluster refuses.
+        TransientError: The cluster does not answer.
+    """
+    admin = admin_client(connection)
+    answering(admin, connection, timeout_s=_CALL_S)
+    control = describe(admin, (CONTROL_TOPIC,)).get(CONTROL_TOPIC)
+    if control is None:
+        msg = f"there is no topic {CONTROL_TOPIC} on this cluster: nothing is managed here, so nothing is parked"
+        raise PermanentError(msg)
+    number = partition_for(group, control.partitions)
+    state = _read(connection, group, number, control.topic_id)
+    topics = state.plan.topics if state.plan else {}
+    parked = {
+        Partition(topics[tp.topic_id], tp.partition): (tp, at) for tp, at in state.parked().items() if tp.topic_id in topics
+    }
+    wanted = {p: x for p, x in sorted(parked.items()) if topic in {None, p.topic} and partition in {None, p.partition}}
+    if not wanted:
+        raise PermanentError(_nothing(group, parked, topic, partition))
+    _write(connection, number, [_record(group, control.topic_id, *x) for x in wanted.values()])
+    return tuple(wanted)
+
+
+def _record(group: str, control_id: str, tp: Tp, epoch: int) -> Unparked:
+    return Unparked(group=group, tp=tp, control_id=control_id, epoch=epoch)
+
+
+def _nothing(group: str, parked: dict[Partition, Any], topic: str | None, partition: int | None) -> str:
+    if not parked:
+        return f"group {group}: nothing is parked"
+    asked = topic if partition is None else f"{topic}-{partition}"
+    return f"group {group}: {asked} is not parked; parked are {', '.join(map(str, sorted(parked)))}"
+
+
+def _read(connection: Connection, group: str, number: int, control_id: str) -> ControllerState:
+    """Return the group as the committed records of its control partition say.
+
+    It has been read when the position passes the end that it had at first, or when the end is told: others may write to it all
+    the time, and then it never is; and the position does not pass what compaction has removed at the end.
+    """
+    reader = client(Consumer, connection, {
+        "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
+        "auto.offset.reset": "error", "enable.partition.eof": True,
+    })  # fmt: skip
+    state, place = ControllerState(group, control_id, 0.0), TopicPartition(CONTROL_TOPIC, number)
+    deadline = time.monotonic() + _READ_S
+    try:
+        with translated("read the control log"):
+            _, end = reader.get_watermark_offsets(place, timeout=_CALL_S, cached=False)
+            reader.assign([TopicPartition(CONTROL_TOPIC, number, OFFSET_BEGINNING)])
+            while time.monotonic() < deadline:
+                message = reader.poll(0.1)
+                error = message.error() if message is not None else None
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's name
+                    return state
+                if error is not None:
+                    raise KafkaException(error)
+                if message is not None:
+                    _fold(state, message, control_id)
+                if reader.position([place])[0].offset >= end:
+                    return state
+    finally:
+        reader.close()
+    msg = f"the control log could not be read to its end within {_READ_S:.0f} s"
+    raise TransientError(msg)
+
+
+def _fold(state: ControllerState, message: Any, control_id: str) -> None:
+    said = decode(message.key(), message.value(), control_id=control_id)
+    if said.tombstone:
+        state.forget(said.key or ())
+    elif said.record is not None:
+        state.fold(said.record, offset=message.offset(), at=0.0)
+
+
+def _write(connection: Connection, number: int, records: list[Unparked]) -> None:
+    failed: list[KafkaError] = []
+    producer = client(Producer, connection, {
+        "enable.idempotence": True, "acks": "all", "linger.ms": 0, "message.timeout.ms": int(1000 * _CALL_S),
+    })  # fmt: skip
+    for record in records:
+        key, value = encode(record)
+        producer.produce(CONTROL_TOPIC, value, key, partition=number, on_delivery=lambda e, _m: failed.append(e) if e else None)
+    left = producer.flush(2 * _CALL_S)
+    with translated("write the release into the control log"):
+        if failed:
+            raise KafkaException(failed[0])
+    if left:
+        msg = "the release could not be written into the control log in time"
+        raise TransientError(msg)

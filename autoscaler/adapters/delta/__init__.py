@@ -1,1 +1,0 @@
-"""The audit without Spark: tables, rows, the buffer that holds them, the journal that survives a kill, and the views' SQL."""

@@ -1,0 +1,169 @@
+"""What stands between a committed offset and the end: records, or only what no reader ever gets. Implements ``ports.TailReader``.
+
+Offsets count the markers of transactions, and what was aborted. A consumer that commits the offset after its last record is
+behind by them for ever, on a partition that nobody will ever move on. Whether that is so only the log says, so it is read, in
+the background, by a consumer that commits nothing and joins nothing. It needs the permission to read the topic: without it a
+lag stays a lag. All groups share that consumer: there may be hundreds that stand still.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from autoscaler.adapters.kafka.control_topics import Connection, client, client_log
+from autoscaler.model import Span
+from autoscaler.model import TopicPartition as Partition
+
+_AT_ONCE = 200  # partitions asked for together
+_ROUND_S = 10.0  # within which they answer, or are asked for again
+_EVERY_S = 1.0
+_SELDOM_S = 300.0
+
+
+class KafkaTails:
+    """Looks at the ends of partitions for all groups of one isolation; ``of`` gives each its own view.
+
+    Args:
+        connection: librdkafka's connection settings; references are read by each new client.
+        read_committed: What is aborted, or not yet committed, counts as nothing.
+    """
+
+    def __init__(self, connection: Connection, *, read_committed: bool) -> None:
+        self._connection = dict(connection)
+        self._isolation = "read_committed" if read_committed else "read_uncommitted"
+        self._asked: dict[str, dict[Partition, Span]] = {}  # by group
+        self._found: dict[tuple[Partition, Span], bool] = {}
+        self._silent: dict[Partition, tuple[int, float]] = {}  # rounds without an answer, and when (monotonic) to ask again
+        self._last: Partition | None = None  # asked for: the next round goes on behind it
+        self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def of(self, group: str) -> "GroupTails":
+        """Return one group's view."""
+        return GroupTails(self, group)
+
+    def ask(self, group: str, spans: Mapping[Partition, Span]) -> None:
+        """Have these looked at soon for a group; what is not among them is forgotten. Returns at once."""
+        with self._lock:
+            self._asked[group] = dict(spans)
+            new = any((p, s) not in self._found for p, s in spans.items())
+        if new:
+            self._news.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tails", daemon=True)
+                self._thread.start()
+
+    def empty(self, group: str) -> Mapping[Partition, Span]:
+        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        with self._lock:
+            return {p: s for p, s in self._asked.get(group, {}).items() if self._found.get((p, s), False)}
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(2 * _ROUND_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._news.wait()
+            self._news.clear()
+            due = self._due()
+            if due and not self._stop.is_set():
+                try:
+                    self._look(due)
+                except KafkaException as e:
+                    client_log.info("the ends of %d partitions could not be looked at: %s", len(due), e.args[0])
+                self._put_off(due)
+            self._stop.wait(_EVERY_S)
+            with self._lock:
+                if self._unanswered():
+                    self._news.set()  # those that did not answer, or are more than were asked for together
+
+    def _unanswered(self) -> dict[Partition, Span]:
+        """Return what nothing is known of, of each partition one span; and forget what nobody asks for any more."""
+        asked = {(p, s) for spans in self._asked.values() for p, s in spans.items()}
+        self._found = {x: nothing for x, nothing in self._found.items() if x in asked}
+        unanswered = dict(sorted(x for x in asked if x not in self._found))
+        self._silent = {p: x for p, x in self._silent.items() if p in unanswered}
+        return unanswered
+
+    def _due(self) -> dict[Partition, Span]:
+        """Return what to look at now: so many partitions, in turn, so that those in front keep nobody waiting."""
+        now = time.monotonic()
+        with self._lock:
+            unanswered = self._unanswered()
+            open_ = [p for p in unanswered if self._silent.get(p, (0, 0.0))[1] <= now]
+            behind = [p for p in open_ if self._last is not None and p > self._last]
+            due = [*behind, *(p for p in open_ if self._last is None or p <= self._last)][:_AT_ONCE]
+            self._last = due[-1] if due else None
+            return {p: unanswered[p] for p in due}
+
+    def _put_off(self, asked: Mapping[Partition, Span]) -> None:
+        """Ask those that have not answered ever more seldom: their broker is away, or this user may not read them."""
+        now = time.monotonic()
+        with self._lock:
+            for p, span in asked.items():
+                if (p, span) not in self._found:
+                    rounds = self._silent.get(p, (0, 0.0))[0] + 1
+                    self._silent[p] = rounds, now + min(_SELDOM_S, 2.0**rounds)
+
+    def _look(self, spans: Mapping[Partition, Span]) -> None:
+        consumer = client(Consumer, self._connection, {
+            "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": self._isolation,
+            "auto.offset.reset": "error", "enable.partition.eof": True, "allow.auto.create.topics": False,
+            "fetch.wait.max.ms": 100, "fetch.message.max.bytes": 65536, "queued.max.messages.kbytes": 4096,
+        })  # fmt: skip
+        try:
+            consumer.assign([TopicPartition(p.topic, p.partition, s.position) for p, s in spans.items()])
+            left, deadline = dict(spans), time.monotonic() + _ROUND_S
+            while left and time.monotonic() < deadline and not self._stop.is_set():
+                message = consumer.poll(0.2)
+                if message is not None:
+                    self._take(message, left)
+        finally:
+            consumer.close()
+
+    def _take(self, message: Any, left: dict[Partition, Span]) -> None:
+        """Take a record, an end, or an error of one partition; whatever it is, the partition has answered."""
+        error, topic = message.error(), message.topic()
+        if topic is None or (span := left.pop(Partition(topic, message.partition()), None)) is None:
+            return
+        partition = Partition(topic, message.partition())
+        if error is None:
+            self._know(partition, span, nothing=message.offset() >= span.end)
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
+            self._know(partition, span, nothing=True)
+        else:
+            client_log.info("the end of %s could not be looked at: %s", partition, error.name())
+            if not error.retriable():
+                self._know(partition, span, nothing=False)
+
+    def _know(self, partition: Partition, span: Span, *, nothing: bool) -> None:
+        with self._lock:
+            self._found[partition, span] = nothing
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTails:
+    """What ``KafkaTails`` does for one group."""
+
+    tails: KafkaTails
+    group: str
+
+    def ask(self, spans: Mapping[Partition, Span]) -> None:
+        """Have these looked at soon; what is not among them is forgotten. Returns at once."""
+        self.tails.ask(self.group, spans)
+
+    def empty(self) -> Mapping[Partition, Span]:
+        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        return self.tails.empty(self.group)
+
+    def close(self) -> None:
+        """Ask for nothing any more; the others' looking goes on."""
+        self.tails.ask(self.group, {})

@@ -1,0 +1,152 @@
+"""The command line: check a configuration, run the demo, watch a job, check a run, release what is parked, stop local workers.
+
+Composes what lies elsewhere and decides nothing. A subcommand imports what it needs when it runs, so that ``validate``
+answers without loading a client or Spark.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from autoscaler.errors import AutoscalerError, SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.config.settings import Settings
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 78
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] in (["demo"], ["check"]):  # programs of their own, with their own options
+        try:
+            return _program(args[0], args[1:])
+        except KeyboardInterrupt:  # before the program took over the signals
+            return EXIT_INTERRUPTED
+    parser = _parser()
+    parsed = parser.parse_args(args)
+    run: Callable[[argparse.Namespace], int] = parsed.run
+    try:
+        return run(parsed)
+    except SettingsError as e:
+        for problem in e.problems:
+            sys.stderr.write(f"{parsed.config}: {problem}\n")
+        return EXIT_SETTINGS
+    except AutoscalerError as e:
+        sys.stderr.write(f"{e}\n")
+        return EXIT_FAILED
+    except ModuleNotFoundError as e:  # the base install has the worker library only
+        sys.stderr.write(
+            f"{e.name} is not installed: this command needs the extra, pip install 'kafka-group-autoscaler[controller]'\n"
+        )
+        return EXIT_FAILED
+
+
+def _program(name: str, args: Sequence[str]) -> int:
+    if name == "demo":
+        from autoscaler.devtools.demo import main as demo  # noqa: PLC0415  loads the clients
+
+        return demo(args)
+    from autoscaler.devtools.recheck import main as check  # noqa: PLC0415  loads the clients
+
+    return check(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="autoscaler", description="Size Kafka consumer groups and place their partitions.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--config", required=True, help="configuration file; conf/autoscaler.yaml explains every setting")
+        sub.set_defaults(run=run)
+        return sub
+
+    command("validate", _validate, "say everything that is wrong with a configuration, all at once")
+    status = command("status", _status, "watch a running job: consumers, rates, lag, the last decision and its reason")
+    status.add_argument("--group", help="group to watch, if the configuration has several")
+    status.add_argument("--once", action="store_true", help="print what is now and end")
+    release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
+    release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
+    release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
+    release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
+    workers = commands.add_parser("workers", help="local consumers of the configured groups").add_subparsers(required=True)
+    stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
+    stop.add_argument("--config", required=True, help="configuration file")
+    stop.set_defaults(run=_stop_workers)
+    commands.add_parser("demo", help="run the whole loop on an embedded broker (demo --help)", add_help=False)
+    commands.add_parser("check", help="recompute from the outside what a demo run claims (check --help)", add_help=False)
+    return parser
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from autoscaler.cli.preflight import problems  # noqa: PLC0415
+    from autoscaler.config.settings import read  # noqa: PLC0415  as below
+
+    standing = problems(read(args.config))
+    try:
+        settings = _load(args.config)
+    except SettingsError as e:
+        raise SettingsError((*e.problems, *standing)) from e
+    if standing:
+        raise SettingsError(standing)
+    several = len(settings.clusters) > 1
+    groups = ", ".join(f"{g.group} ({g.mode}{f', {g.cluster}' if several else ''})" for g in settings.groups)
+    sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}\n")
+    return 0
+
+
+def _load(path: str) -> "Settings":
+    from autoscaler.config.settings import load  # noqa: PLC0415  a demo or check needs no pydantic
+
+    return load(path)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from autoscaler.console.status import once, watch  # noqa: PLC0415  only a view needs rich
+
+    settings = _load(args.config)
+    names = [g.group for g in settings.groups]
+    group = args.group or names[0]
+    if group not in names:
+        raise SettingsError((f"groups: no group {group!r}; there are {', '.join(names)}",))
+    file = settings.root / "logs" / "cycles.jsonl"
+    if args.once:
+        return 0 if once(file, group) else EXIT_FAILED
+    watch(file, group)
+    return 0
+
+
+def _release(args: argparse.Namespace) -> int:
+    from autoscaler.adapters.control_log.release import release  # noqa: PLC0415  no other command needs a client
+    from autoscaler.clients.secrets import naming  # noqa: PLC0415
+
+    settings = _load(args.config)
+    groups = {g.group: g for g in settings.groups}
+    if args.group not in groups:
+        raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(groups)}",))
+    cluster = settings.cluster_of(groups[args.group])
+    with naming(cluster.name):
+        found = release(cluster.connection, args.group, topic=args.topic, partition=args.partition)
+    for released in found:
+        sys.stdout.write(f"{released}: released; the job hands it out in its next cycle\n")
+    return 0
+
+
+def _stop_workers(args: argparse.Namespace) -> int:
+    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  no other command needs processes
+    from autoscaler.adapters.workers.process_pool import ProcessPool  # noqa: PLC0415
+
+    settings = _load(args.config)
+    for group in settings.groups:
+        if group.workers is None:
+            continue
+        directory = settings.root / "workers" / group.group
+        pool = ProcessPool(group=group.group, settings=group.workers, directory=directory, environment={}, clock=SystemClock())
+        pool.stop_all()
+        sys.stdout.write(f"{group.group}: no local consumer runs any more\n")
+    return 0

@@ -1,0 +1,139 @@
+"""Clusters in the configuration file: their connections, and which group is on which.
+
+Part of ``settings.py``, which reads the file; problems are named after the cluster. Must not make a client: references stay
+references.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from autoscaler.clients.secrets import ANY_CLUSTER, of_cluster, resolve_secrets
+from autoscaler.config.policy import ContradictionsError
+from autoscaler.errors import SettingsError
+
+NOT_A_LIST = (
+    "cluster: is a list now, also of one: write clusters: [{name: ..., connection: {...}}], as conf/autoscaler.yaml shows"
+)
+_A_SECOND_JOB = ": ids are unique within a job; let a second one, with a state_dir of its own, look after it on the other cluster"
+_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+_BROKER = re.compile(r"^\s*(\w+://)?[^\s:/]+:\d{1,5}\s*$|^\s*\[[0-9a-fA-F:.]+\]:\d{1,5}\s*$")
+# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
+CONNECTION_KEYS = frozenset({
+    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
+    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
+    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
+    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
+    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
+})  # fmt: skip
+
+Connection = dict[str, str | int | float | bool]
+
+
+class Cluster(BaseModel):
+    """One Kafka cluster and how to reach it; connection keys carry librdkafka's names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: Annotated[str, Field(min_length=1)] = "kafka"
+    connection: Connection
+
+    @field_validator("connection")
+    @classmethod
+    def _usable(cls, value: Connection) -> Connection:
+        if found := _connection_problems(value):
+            raise ContradictionsError(found)
+        return value
+
+
+def _connection_problems(connection: Mapping[str, object]) -> list[str]:
+    found = []
+    servers = str(connection.get("bootstrap.servers", "")).strip()
+    if not servers:
+        found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
+    elif not servers.startswith(("env:", "file:")):
+        wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
+        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # nobody who logs in
+    for key in sorted(map(str, connection)):
+        value = str(connection[key])
+        if is_secret(key) and not value.startswith(("env:", "file:")):
+            found.append(f"{key} must be a reference, env:NAME or file:PATH, not the secret itself")
+        elif key not in CONNECTION_KEYS:
+            found.append(f"{key} is not a connection setting that every client here understands; conf/autoscaler.yaml names them")
+    protocol = str(connection.get("security.protocol", "plaintext")).lower()
+    if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
+        found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
+    return found
+
+
+def is_secret(key: str) -> bool:
+    """Say whether a setting is one that must not be written down or repeated."""
+    return any(word in key.lower() for word in ("password", "secret", ".pem"))
+
+
+def misplaced(data: Mapping[str, object]) -> list[str]:
+    """Return what is wrong with the names of clusters and groups, and with which group is where."""
+    clusters, groups = blocks(data, "clusters"), blocks(data, "groups")
+    there = [str(c.get("name", Cluster.model_fields["name"].default)) for c in clusters]
+    found = [f"clusters: {name!r} is named twice: give each a name of its own" for name in _repeated(there)]
+    on: dict[str, set[str]] = {}
+    for number, group in enumerate(groups):
+        named, path = group.get("cluster"), f"groups.{number}.cluster"
+        on.setdefault(str(group.get("group")), set()).add(str(named or ""))
+        if named is None and len(there) > 1:
+            found.append(f"{path}: is required where there are several clusters: one of {', '.join(there)}")
+        elif isinstance(named, str) and there and named not in there:
+            found.append(f"{path}: there is no cluster {named!r}; there are {', '.join(there)}")
+    twice = _repeated([str(g["group"]) for g in groups if g.get("group")])
+    return [*found, *(f"groups: {name!r} is named twice{_A_SECOND_JOB if len(on[name]) > 1 else ''}" for name in twice)]
+
+
+def blocks(data: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    """Return the blocks of a list of a configuration that is not yet checked; what is none is left out."""
+    found = data.get(key)
+    return [b for b in found if isinstance(b, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({n for n in names if names.count(n) > 1})
+
+
+def unreadable(data: Mapping[str, object]) -> list[str]:
+    """Return what the clusters' connections refer to and is not there."""
+    problems: list[str] = []
+    for number, cluster in enumerate(blocks(data, "clusters")):
+        connection = cluster.get("connection")
+        if isinstance(connection, Mapping):
+            problems += of_cluster(str(number), _missing_files(connection))
+    return problems
+
+
+def _missing_files(connection: Mapping[str, object]) -> list[str]:
+    problems = [
+        f"{ANY_CLUSTER}connection.{key}: file {value} does not exist"
+        for key, value in connection.items()
+        if str(key).endswith(".location") and not str(value).startswith(("env:", "file:")) and not Path(str(value)).exists()
+    ]
+    try:
+        resolve_secrets({str(k): v for k, v in connection.items() if isinstance(v, str)})
+    except SettingsError as e:
+        problems.extend(e.problems)
+    return problems
+
+
+def by_name(problem: str, data: Mapping[str, object]) -> str:
+    """Return a problem of a cluster by its name, which says more than its place in the list; one without a name keeps that."""
+    found = re.match(r"clusters\.(\d+)\.", problem)
+    clusters = data.get("clusters")
+    if found is None or not isinstance(clusters, list):
+        return problem
+    block = clusters[int(found[1])]
+    name = block.get("name") if isinstance(block, Mapping) else None
+    named = isinstance(name, str) and name and [b.get("name") for b in blocks(data, "clusters")].count(name) == 1
+    return f"clusters.{name}.{problem[found.end() :]}" if named else problem

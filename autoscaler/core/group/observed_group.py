@@ -1,0 +1,187 @@
+"""Who is there and holds what, by consumer index: one view of managed and native groups, where every decision starts."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
+from autoscaler.model import Astray, GroupMembers, GroupState, Observation, Parked, Started, TopicPartition, WorkerPhase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The observed group.
+
+    Attributes:
+        owner: Consumer of every listed partition that has a live one, planned ones included.
+        orphans: Listed partitions whose consumer is gone.
+        unplaced: Listed partitions that no plan names yet.
+        pending: Listed partitions that their planned consumer has not taken yet.
+        live: Consumers that live.
+        ready: Consumers that live and may be given partitions: those that have joined, to which a plan can bind.
+        owed: Consumers that the latest plan gives a partition to, listed or not.
+        occupied: Consumers that must not end: those and who still holds one.
+        requested: Consumers asked for; ``None`` before the first plan.
+        epoch: Of the latest plan; 0 without one.
+        plan_at: When the latest plan was published; ``None`` without one.
+        parked: Partitions that nobody gets, listed or not.
+        astray: Partitions whose committed offset is out of range.
+    """
+
+    owner: Mapping[TopicPartition, int]
+    orphans: tuple[TopicPartition, ...]
+    unplaced: tuple[TopicPartition, ...]
+    pending: tuple[TopicPartition, ...]
+    live: frozenset[int]
+    ready: frozenset[int]
+    owed: frozenset[int]
+    occupied: frozenset[int]
+    requested: frozenset[int] | None
+    epoch: int
+    plan_at: float | None
+    parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
+    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """Return the consumers that own a listed partition."""
+        return frozenset(self.owner.values())
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """Return the consumers that are requested or hold something listed."""
+        return self.holders | (self.requested or frozenset())
+
+    @property
+    def paid_for(self) -> frozenset[int]:
+        """Return the consumers that must run: ``slots``, and those that are owed a partition which is not listed right now."""
+        return self.slots | self.owed
+
+    @property
+    def receivers(self) -> frozenset[int]:
+        """Return the consumers that partitions without one go to: ready and paid for; any that is ready if none is paid for."""
+        return self.ready & self.paid_for if self.paid_for else self.ready
+
+    @property
+    def welcome(self) -> list[int]:
+        """Return consumers to use before new ones: those paid for, the ones that could start at once first, then any that live.
+
+        One that still holds what it is not owed must not end either, but that may change.
+        """
+        paid_for, ready = self.paid_for, self.ready
+        others = ready - paid_for
+        return [*sorted(paid_for & ready), *sorted(paid_for - ready), *sorted(others), *sorted(self.occupied - paid_for - others)]
+
+
+def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
+    """Return who is there: from the control log if there is one, or else from the group's members."""
+    if observation.state is not None:
+        return _managed(observation.state, partitions)
+    started, members = observation.started, observation.members
+    if started is not None and members is not None and follows_placement(observation):
+        return _placed(members, started, partitions)
+    return _native(observation.members, partitions)
+
+
+def held(observation: Observation) -> frozenset[TopicPartition]:
+    """Return the partitions that a live consumer has taken and may work on."""
+    if (state := observation.state) is not None:
+        return frozenset(state.owner) - state.pending
+    members = observation.members.members if observation.members is not None else ()
+    return frozenset(p for m in members for p in m.assigned)
+
+
+def complete(observation: Observation) -> bool:
+    """Say whether the consumers of a native group that should run do, and Kafka calls it stable with as many members."""
+    started, members = observation.started, observation.members
+    if started is None or members is None or started.running != started.requested:
+        return False
+    return len(members.members) == len(started.running) and members.state.upper() == "STABLE"
+
+
+def numbered(observation: Observation, count: int) -> frozenset[int]:
+    """Return so many consumers of a native group: those that were asked for, the highest numbers ended or free ones added.
+
+    Their numbers may have gaps, as when one was given up, and who stays is not to be ended for another.
+    """
+    started = observation.started
+    there = sorted(started.requested or started.running) if started is not None else []
+    return pad(there[:count], count)
+
+
+def pad(slots: Collection[int], count: int) -> frozenset[int]:
+    """Return the consumers, with the lowest free indices added until there are at least ``count``."""
+    free = (c for c in range(len(slots) + count) if c not in slots)
+    return frozenset(slots) | {next(free) for _ in range(count - len(slots))}
+
+
+def follows_placement(observation: Observation) -> bool:
+    """Say whether a native group's members take their partitions from a placement; only a stable group tells its assignor."""
+    members = observation.members
+    if observation.state is not None or members is None or members.state.upper() != "STABLE":
+        return False
+    return members.assignor in PLAN_ASSIGNORS
+
+
+def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
+    owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
+    return Present(
+        owner=owner,
+        orphans=tuple(p for p in partitions if p in state.orphans and p not in owner),
+        unplaced=tuple(p for p in partitions if p not in owner and p not in state.orphans),
+        pending=tuple(p for p in partitions if p in state.pending),
+        live=frozenset(w.slot for w in state.workers if w.slot is not None),
+        ready=frozenset(w.slot for w in state.workers if w.slot is not None and w.phase is WorkerPhase.ACTIVE),
+        owed=owed,
+        occupied=owed | {w.slot for w in state.workers if w.slot is not None and w.owned},
+        requested=state.requested,
+        epoch=state.epoch,
+        plan_at=state.plan_at,
+        parked=state.parked,
+        astray=state.astray,
+    )
+
+
+def _placed(members: GroupMembers, started: Started, partitions: tuple[TopicPartition, ...]) -> Present:
+    """Return a group that follows a placement: who is told to hold a partition owns it, who held it before that otherwise.
+
+    A partition that its member has not got yet is pending only while another one has it: one that nobody has is on its way, or
+    the leader has yet to hear of it.
+    """
+    here = {started.slots[m.member_id]: m for m in members.members if m.member_id in started.slots}
+    holder = {p: slot for slot, m in here.items() for p in m.assigned}
+    told = holder if started.placement is None else started.placement
+    owner = {p: told[p] for p in partitions if told.get(p) in here}
+    ready = frozenset(here) - started.leaving
+    return Present(
+        owner=owner,
+        orphans=tuple(p for p in partitions if p in told and p not in owner),
+        unplaced=tuple(p for p in partitions if p not in told),
+        pending=tuple(p for p, slot in owner.items() if holder.get(p, slot) != slot),
+        live=ready,
+        ready=ready,
+        owed=frozenset(owner.values()),
+        occupied=frozenset(owner.values()) | frozenset(holder.values()),
+        requested=started.requested,
+        epoch=0,
+        plan_at=None,
+    )
+
+
+def _native(members: GroupMembers | None, partitions: tuple[TopicPartition, ...]) -> Present:
+    listed = sorted(members.members, key=lambda m: m.member_id) if members is not None else []
+    holder = {p: index for index, m in reversed(list(enumerate(listed))) for p in m.assigned}
+    everyone = frozenset(range(len(listed)))
+    owner = {p: holder[p] for p in partitions if p in holder}
+    return Present(
+        owner=owner,
+        orphans=(),
+        unplaced=tuple(p for p in partitions if p not in owner),
+        pending=(),
+        live=everyone,
+        ready=everyone,
+        owed=frozenset(owner.values()),
+        occupied=frozenset(owner.values()),
+        requested=everyone,
+        epoch=0,
+        plan_at=None,
+    )

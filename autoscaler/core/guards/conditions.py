@@ -1,0 +1,186 @@
+"""What each guard says: questions about one kind of change, each answered with half a sentence against it, or ``None``.
+
+Part of *guard*; ``table.py`` says in which order they are asked and what they hold.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoscaler.core.cycle.context import Cycle, many, names, rate_text
+from autoscaler.core.group.history import moved
+from autoscaler.core.group.limits import Steps
+from autoscaler.model import TopicPartition
+
+_ROUNDING = 1e-9  # of a load: one that equals the capacity is not above it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One kind of change that a step would make.
+
+    Attributes:
+        kind: One of the kinds.
+        consumers: Consumers that would be requested or hold something.
+        target: Where the partitions would be; ``None``: where they are.
+        ordered: It follows from the operator's limits, from partitions that nobody holds, or from records that are about to be
+            deleted, not from load.
+    """
+
+    kind: Steps
+    consumers: int
+    target: Mapping[TopicPartition, int] | None
+    ordered: bool
+
+
+def paused(cycle: Cycle, change: Change) -> str | None:
+    """Object while the group's own setting holds such steps."""
+    return f"paused: {cycle.policy.paused} holds this" if change.kind in cycle.orders.paused else None
+
+
+def frozen(cycle: Cycle, change: Change) -> str | None:
+    """Object while an open window holds such steps."""
+    return f"a window ({cycle.orders.window}) holds this" if change.kind in cycle.orders.frozen else None
+
+
+def above(most: int, setting: str, cycle: Cycle, change: Change) -> str | None:
+    """Object to more consumers than a bound, where it is not passed already."""
+    if change.kind is not Steps.GROW or change.consumers <= max(most, len(cycle.present.slots)):
+        return None
+    return f"{setting} allows {most}"
+
+
+def minimum(cycle: Cycle, change: Change) -> str | None:
+    """Object to fewer than stay in any case."""
+    present = len(cycle.present.slots)
+    if change.kind is not Steps.SHRINK or min(change.consumers, present - 1) >= cycle.floor:
+        return None
+    return f"{cycle.orders.least_setting} {cycle.orders.least} keeps {present}"
+
+
+def measured(cycle: Cycle, change: Change) -> str | None:
+    """Object to shrinking by what is not known."""
+    if change.ordered:
+        return None
+    load = cycle.load
+    if load.absent:
+        return f"topic {load.absent[0]} is not measured right now"
+    if not load.unknown:
+        return None
+    return f"{len(load.unknown)} of {len(load.partitions)} partitions are not measured right now (first {load.unknown[0]})"
+
+
+def settled(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking around a consumer that is about to end by itself."""
+    if away := sorted(cycle.present.holders - cycle.present.ready):
+        return f"consumer {away[0]} holds partitions and is about to end"
+    return None
+
+
+def at_risk(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking while records may be deleted before they are read."""
+    return f"{cycle.risks[0].partition} may lose records before they are read" if cycle.risks else None
+
+
+def backlog(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking while there is something to catch up with."""
+    load, most = cycle.load, cycle.policy.backlog_s
+    if aged := load.behind_since_unknown:
+        return f"{aged[0]} has records to go that are older than what is remembered, so nobody knows how far it is behind"
+    if load.lag_s is None or load.lag_s <= most:
+        return None
+    return f"{load.furthest_behind} is {load.lag_s:.1f} s behind, more than {most:g} s"
+
+
+def stabilised(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking until fewer have done for the whole window: its highest recommendation counts."""
+    history, window = cycle.history, cycle.policy.shrink_stabilisation_s
+    if not history.window_full(cycle.now, window):
+        since = cycle.now - history.recommendations[0][0] if history.recommendations else 0.0
+        return f"fewer would do for {since:.0f} s of {window:g} s at most"
+    if history.peak() >= len(cycle.present.slots):
+        return f"{history.peak()} were needed within the last {window:g} s"
+    return None
+
+
+def cooled_down(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking soon after the number changed."""
+    last, rest = cycle.history.last_scale_at, cycle.policy.shrink_cooldown_s
+    if last is None or cycle.now - last >= rest:
+        return None
+    return f"the last change of their number is {cycle.now - last:.0f} s of {rest:g} s ago"
+
+
+def flapping(cycle: Cycle, _change: Change) -> str | None:
+    """Object to shrinking a group that has grown, once its number went up and down often enough this hour."""
+    budget, turns = cycle.policy.turns_per_hour, cycle.history.turns_in_the_hour(cycle.now)
+    if budget is None or cycle.history.direction <= 0 or turns < budget:
+        return None
+    return f"their number has turned {turns} times in an hour, turns_per_hour allows {budget}: the larger number stays"
+
+
+def gave_up(cycle: Cycle) -> bool:
+    """Say whether so many steps up drained no more that another one would not either."""
+    most = cycle.policy.give_up_after
+    return most is not None and cycle.history.drained.in_vain >= most
+
+
+def in_vain_text(cycle: Cycle) -> str:
+    """Say what the steps up have not brought."""
+    steps, level = cycle.history.drained.in_vain, cycle.history.drained.level
+    return f"{many(steps, 'step')} up drained no more than {level:.3g} records/s: the bottleneck is elsewhere"
+
+
+def in_vain(cycle: Cycle, change: Change) -> str | None:
+    """Object to growing that would not help, beyond what the operator asks for."""
+    if not gave_up(cycle) or change.consumers <= cycle.floor:
+        return None
+    return in_vain_text(cycle)
+
+
+def grow_stabilised(cycle: Cycle, change: Change) -> str | None:
+    """Object to growing until somebody has been overloaded for the whole of a window, beyond what the operator asks for."""
+    if change.consumers <= cycle.floor:
+        return None
+    since, window = cycle.history.overloaded_since, cycle.policy.grow_stabilisation_s
+    lasted = 0.0 if since is None else cycle.now - since
+    return f"overloaded for {lasted:.0f} s of {window:g} s" if lasted < window else None
+
+
+def resting(cycle: Cycle, _change: Change) -> str | None:
+    """Object to moves at the same number soon after other moves."""
+    rest = cycle.history.resting_s(cycle.now, cycle.policy.cooldown_s)
+    if rest is None:
+        return None
+    return f"partitions moved {rest:.0f} s ago, at the same number they rest {cycle.policy.cooldown_s:g} s"
+
+
+def worth_moving(cycle: Cycle, change: Change) -> str | None:
+    """Object to moves at the same number that delay more bytes than they relieve within ``move_payback_s``.
+
+    Moving costs the moved rate for as long as a partition stands still. It brings that so much less is above the usable rate.
+    While somebody is above its capacity, which no waiting makes good again, every move is worth it.
+    """
+    payback, rates = cycle.policy.move_payback_s, cycle.load.rates
+    if payback is None or change.target is None:
+        return None
+    owner = cycle.present.owner
+    gauge = cycle.planner.gauge
+    before, after = gauge.levels(rates, owner), gauge.levels(rates, change.target)
+    capacity = cycle.policy.able_bytes_per_s
+    if any(cycle.size.loads[c] > capacity * (1 + _ROUNDING) for c in cycle.size.overloaded):
+        return None
+    usable = cycle.policy.usable_bytes_per_s
+    relieved = _above(before, usable) - _above(after, usable)
+    goes = moved(owner, change.target)
+    rate, pause = math.fsum(rates.get(p, 0.0) for p in goes), cycle.history.pause_s(cycle.policy.move_pause_s)
+    if rate * pause <= relieved * payback:
+        return None
+    return (
+        f"moving {many(len(goes), 'partition')} ({names(goes)}) with {rate_text(rate)} for {pause:.2g} s costs more than "
+        f"{rate_text(max(0.0, relieved))} less overload is worth in {payback:g} s"
+    )
+
+
+def _above(loads: Mapping[int, float], usable: float) -> float:
+    return math.fsum(max(0.0, load - usable) for load in loads.values())

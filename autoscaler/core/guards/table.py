@@ -1,0 +1,226 @@
+"""*guard*: may this step be taken now? One ordered table; a new guard is a new row.
+
+A row holds some kinds of steps (grow, fill, move, shrink) for as long as it objects, or bounds how far they may lead. The first
+row that objects is what the decision reports as ``limited_by``. Hard rows hold whatever a rule proposes; soft ones only what
+the load suggests, not what the operator's limits ask for, nor what it takes to read records before they are deleted. Partitions
+that lost their consumer are placed whatever stands here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from autoscaler.config.policy import step_of
+from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.group.history import moved
+from autoscaler.core.group.limits import EVERY_STEP, Steps
+from autoscaler.core.guards import conditions as says
+from autoscaler.core.guards.conditions import Change
+from autoscaler.model import Reason
+
+# Steps with these reasons follow from limits, from partitions that nobody holds, or from records that are about to be deleted
+# unread, which no later step makes good: nothing soft holds them. A fallback asks itself what still holds its shrinking.
+_ORDERED = frozenset({
+    Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED, Reason.STUCK_PARTITION,
+    Reason.RETENTION_AT_RISK, Reason.FALLBACK, Reason.SCALING_DID_NOT_HELP,
+})  # fmt: skip
+_KINDS = tuple(Steps)
+_NOTHING = Steps(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """One row.
+
+    Attributes:
+        name: The setting that it comes from, or what it looks at.
+        reason: Reported as ``limited_by``.
+        hard: It must hold for the step to be right; a soft one only prefers another time.
+        holds: Kinds of steps that it is asked about.
+        objection: Answers with half a sentence if such a change must wait, or ``None``.
+        most: Consumers that growing may lead to at most; ``None``: it does not say.
+        least: Consumers that shrinking may lead to at least; ``None``: it does not say.
+    """
+
+    name: str
+    reason: Reason
+    hard: bool
+    holds: Steps
+    objection: Callable[[Cycle, Change], str | None] = lambda _cycle, _change: None
+    most: Callable[[Cycle], int | None] = lambda _: None
+    least: Callable[[Cycle], int | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """How far a step may lead, the row that says so, and in its words why; ``None``: its name says it."""
+
+    count: int
+    guard: Guard
+    said: str | None = None
+
+
+def _stays(kinds: Callable[[Cycle], Steps]) -> Callable[[Cycle], int | None]:
+    return lambda cycle: len(cycle.present.slots) if Steps.GROW in kinds(cycle) else None
+
+
+def _grown(cycle: Cycle) -> int | None:
+    """Count from those who hold something: who is asked for, or has yet to take what it was given, is part of the step."""
+    if cycle.policy.grow_step is None:
+        return None
+    pending = set(cycle.present.pending)
+    at_work = len({c for p, c in cycle.present.owner.items() if p not in pending})
+    return at_work + step_of(cycle.policy.grow_step, at_work)
+
+
+def _shrunk(cycle: Cycle) -> int | None:
+    step, there = cycle.policy.shrink_step, len(cycle.present.slots)
+    return None if step is None else max(1, there - step_of(step, there))
+
+
+def _in_vain(cycle: Cycle) -> int | None:
+    return len(cycle.present.slots) if says.gave_up(cycle) else None
+
+
+_GROW, _MOVE, _SHRINK = Steps.GROW, Steps.MOVE, Steps.SHRINK
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        name="paused", reason=Reason.PAUSED, hard=True, holds=EVERY_STEP, objection=says.paused,
+        most=_stays(lambda c: c.orders.paused),
+    ),
+    Guard(
+        name="windows", reason=Reason.FROZEN, hard=True, holds=EVERY_STEP, objection=says.frozen,
+        most=_stays(lambda c: c.orders.frozen),
+    ),
+    Guard(
+        name="pinned", reason=Reason.PINNED, hard=True, holds=_GROW | _SHRINK,
+        objection=lambda c, x: says.minimum(c, x) if c.orders.pinned else None,
+        most=lambda c: c.orders.most if c.orders.pinned else None, least=lambda c: c.floor if c.orders.pinned else None,
+    ),
+    Guard(name="max_consumers", reason=Reason.AT_MAXIMUM, hard=True, holds=_GROW, most=lambda c: c.orders.most),
+    Guard(
+        name="partitions", reason=Reason.AT_PARTITION_CEILING, hard=True, holds=_GROW,
+        most=lambda c: len(c.load.partitions) or None,
+    ),
+    Guard(
+        name="min_consumers", reason=Reason.AT_MINIMUM, hard=True, holds=_SHRINK, objection=says.minimum,
+        least=lambda c: c.floor,
+    ),
+    Guard(name="measured", reason=Reason.STALE_INPUT, hard=True, holds=_SHRINK, objection=says.measured),
+    Guard(name="settled", reason=Reason.NOT_READY, hard=True, holds=_SHRINK, objection=says.settled),
+    Guard(
+        name="give_up_after", reason=Reason.SCALING_DID_NOT_HELP, hard=False, holds=_GROW, objection=says.in_vain,
+        most=_in_vain,
+    ),
+    Guard(name="grow_step", reason=Reason.STEP_LIMIT, hard=False, holds=_GROW, most=_grown),
+    Guard(name="grow_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_GROW, objection=says.grow_stabilised),
+    Guard(name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, objection=says.at_risk),
+    Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, objection=says.backlog),
+    Guard(name="shrink_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_SHRINK, objection=says.stabilised),
+    Guard(name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, objection=says.cooled_down),
+    Guard(name="turns_per_hour", reason=Reason.FLAPPING, hard=False, holds=_SHRINK, objection=says.flapping),
+    Guard(name="shrink_step", reason=Reason.STEP_LIMIT, hard=False, holds=_SHRINK, least=_shrunk),
+    Guard(name="cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_MOVE, objection=says.resting),
+    Guard(name="move_payback_s", reason=Reason.NOT_WORTH_MOVING, hard=False, holds=_MOVE, objection=says.worth_moving),
+)  # fmt: skip
+
+
+def most_consumers(cycle: Cycle, *, hard_only: bool = False) -> Bound:
+    """Return how many consumers growing may lead to, by the first row that allows the fewest; never fewer than one."""
+    hard_only = hard_only or cycle.urgent
+    bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := _most(cycle, g)) is not None]
+    count, guard = min(bounds, key=lambda b: b[0])
+    more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None, ordered=False)
+    return Bound(count=max(1, count), guard=guard, said=guard.objection(cycle, more))
+
+
+def _most(cycle: Cycle, guard: Guard) -> int | None:
+    """Return what a row allows; no soft one allows fewer than the operator asks for."""
+    count = guard.most(cycle)
+    return count if count is None or guard.hard else max(count, cycle.floor)
+
+
+def least_consumers(cycle: Cycle) -> Bound:
+    """Return how many consumers shrinking may lead to, by the first row that keeps the most."""
+    bounds = [(count, g) for g in GUARDS if (count := g.least(cycle)) is not None]
+    count, guard = max(bounds, key=lambda b: b[0])
+    return Bound(count=count, guard=guard)
+
+
+def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
+    """Return the first row that objects to a change and what it says, or ``None`` if it may be made."""
+    soft = cycle.policy.sizing == "rates"  # a published policy has no other guards than the papers give it
+    for guard in GUARDS:
+        if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
+            continue
+        most = _most(cycle, guard)
+        said = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
+        if said:
+            return guard, said
+    return None
+
+
+def to_give_back(cycle: Cycle) -> int | None:
+    """Return how many consumers drain as much, where steps in vain are to be undone; ``None`` where they are not, or not now."""
+    load, before = cycle.load, cycle.history.drained.consumers
+    if (
+        not (cycle.policy.give_back and says.gave_up(cycle) and before)
+        or load.unknown
+        or load.absent
+        or load.halted
+        or cycle.risks
+    ):
+        return None
+    count = max(cycle.floor, before)
+    change = Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=True)
+    held = first_objection(cycle, change) is not None or says.flapping(cycle, change) is not None
+    return count if count < len(cycle.present.slots) and not held else None
+
+
+def kinds_of(cycle: Cycle, step: Step) -> Steps:
+    """Return what a step would do."""
+    before = cycle.present.slots
+    after = before if step.requested is None else _after(step)
+    kinds = (_GROW if after - before else _NOTHING) | (_SHRINK if before - after else _NOTHING)
+    if step.target is None or _SHRINK in kinds or not moved(cycle.present.owner, step.target):
+        return kinds
+    more = len(set(step.target.values())) > len(cycle.present.holders)
+    return kinds | (Steps.FILL if more else _MOVE)
+
+
+def guarded(cycle: Cycle, step: Step) -> Step:
+    """Return what is left of a step when every kind of change that some row objects to is taken out of it."""
+    if step.reason is Reason.WORKER_LOST or step.inert:
+        return step
+    kinds = kinds_of(cycle, step)
+    held = {kind: found for kind in _KINDS if kind in kinds and (found := _objection(cycle, step, kind))}
+    if not held:
+        return step
+    guard, said = min(held.values(), key=lambda x: GUARDS.index(x[0]))
+    detail = f"{step.detail}; {said}"
+    if Steps.SHRINK in held or (Steps.GROW in held and not _only_uses(step, cycle.present.slots)):
+        step = replace(step, target=None, requested=None, waiting=_awaits(cycle))
+    elif Steps.GROW in held:
+        step = replace(step, requested=None, waiting=_awaits(cycle))
+    if Steps.FILL in held or Steps.MOVE in held:
+        step = replace(step, target=None)
+    acts = step.target is not None or (step.requested is not None and bool(step.requested - cycle.present.slots))
+    return replace(step, detail=detail, limited_by=(step.limited_by if acts else None) or guard.reason)
+
+
+def _objection(cycle: Cycle, step: Step, kind: Steps) -> tuple[Guard, str] | None:
+    after = len(cycle.present.slots if step.requested is None else _after(step))
+    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=step.reason in _ORDERED))
+
+
+def _after(step: Step) -> frozenset[int]:
+    return (step.requested or frozenset()) | frozenset((step.target or {}).values())
+
+
+def _only_uses(step: Step, consumers: frozenset[int]) -> bool:
+    return step.target is not None and set(step.target.values()) <= consumers
+
+
+def _awaits(cycle: Cycle) -> bool:
+    """Say whether consumers that were asked for before are still awaited."""
+    present = cycle.present
+    return cycle.history.waiting_since is not None and bool((present.requested or frozenset()) - present.ready)

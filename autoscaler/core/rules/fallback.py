@@ -1,0 +1,112 @@
+"""*fallback*: how many consumers there should be once the load could not be measured for so long that waiting is no answer.
+
+Off unless ``fallback`` is set. It knows no load, so it goes by what the operator says, within everything hard. It takes away
+nobody whom the last rates need, and not while a guard objects that asks for more than fresh measurements. Measurements that come
+and go keep it from acting at all: it waits anew for ``fallback_after_s`` each time.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from autoscaler.core.cycle.context import Cycle, Step, time_text
+from autoscaler.core.group.limits import Steps
+from autoscaler.core.group.observed_group import follows_placement, numbered
+from autoscaler.core.guards.conditions import Change
+from autoscaler.core.guards.table import GUARDS, least_consumers
+from autoscaler.core.load.group_load import assumed_rates
+from autoscaler.core.rules.scaling import fill_minimum, keep_maximum
+from autoscaler.model import Reason
+
+_UNUSABLE = (Reason.NOT_READY, Reason.STALE_INPUT)
+_STILL_HOLD = frozenset({"retention_risk_s", "backlog_s", "shrink_cooldown_s", "turns_per_hour"})
+
+
+def or_fallback(rule: Callable[[Cycle], Step | None]) -> Callable[[Cycle], Step | None]:
+    """Return a rule that waits for measurements as one that does so for ``fallback_after_s`` at most."""
+
+    def answer(cycle: Cycle) -> Step | None:
+        step = rule(cycle)
+        return step if step is None or step.reason not in _UNUSABLE else _instead(cycle, step)
+
+    return answer
+
+
+def _instead(cycle: Cycle, waits: Step) -> Step:
+    policy, since = cycle.policy, cycle.history.unusable_since
+    if policy.fallback == "hold" or policy.fallback_consumers is None or since is None:
+        return waits
+    if cycle.now - since < policy.fallback_after_s:
+        return waits
+    wanted, now = _wanted(cycle, policy.fallback_consumers), _now(cycle)
+    asks = f"fallback {policy.fallback} asks for {wanted}, {now} are requested"
+    idle = replace(
+        waits,
+        reason=Reason.FALLBACK,
+        detail=f"{waits.detail}; so for {time_text(cycle.now - since)}: {asks}",
+        limited_by=None,
+    )
+    if wanted < now:
+        wanted, limit, why = _shrinking(cycle, wanted, now)
+        if limit is not None:
+            idle = replace(idle, limited_by=limit, detail=f"{idle.detail}; {why}")
+    if cycle.present.pending and not cycle.advised:
+        return replace(idle, limited_by=Reason.HANDOVER_IN_PROGRESS)
+    step = _counted(cycle, idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
+    return idle if step is None else step
+
+
+def _is_counted(cycle: Cycle) -> bool:
+    """Say whether only the number is set, because an assignor of Kafka's places the partitions."""
+    return cycle.policy.assignment == "native" and not follows_placement(cycle.observation)
+
+
+def _now(cycle: Cycle) -> int:
+    members = cycle.observation.members
+    if _is_counted(cycle) and members is not None:
+        return len(members.members)
+    return len(cycle.present.slots)
+
+
+def _wanted(cycle: Cycle, count: int) -> int:
+    """Return the number that is asked for, within the operator's other limits."""
+    now, orders = _now(cycle), cycle.orders
+    if cycle.policy.fallback == "current_if_higher":
+        count = max(now, count)
+    elif cycle.policy.fallback == "current_if_lower":
+        count = min(now, count)
+    return max(cycle.floor, min(count, orders.most, max(now, len(cycle.load.partitions))))
+
+
+def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Reason | None, str]:
+    """Return how far the number may come down, and what keeps it from coming down all the way."""
+    change = Change(kind=Steps.SHRINK, consumers=wanted, target=None, ordered=True)
+    for guard in GUARDS:
+        if guard.name in _STILL_HOLD and (said := guard.objection(cycle, change)):
+            return now, guard.reason, said
+    members = cycle.observation.members
+    if cycle.policy.assignment == "native" and members is not None and any(m.instance is not None for m in members.members):
+        return now, Reason.STATIC_MEMBERS, "members are static"
+    if (needed := min(now, cycle.size.calm or 0)) > wanted:
+        return needed, Reason.STALE_INPUT, f"the last rates take {needed}"
+    bound = least_consumers(cycle)
+    if bound.count > wanted:
+        return min(now, bound.count), bound.guard.reason, f"{bound.guard.name} allows {bound.count}"
+    return wanted, None, ""
+
+
+def _counted(cycle: Cycle, idle: Step, wanted: int, now: int) -> Step | None:
+    return replace(idle, requested=numbered(cycle.observation, wanted), counted=True) if wanted != now else None
+
+
+def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:
+    """Return the step to that number, as to one that is pinned; partitions without any rate count alike."""
+    rates = cycle.load.rates or assumed_rates(cycle.load.partitions, cycle.policy.usable_bytes_per_s, wanted)
+    fixed = replace(
+        cycle,
+        load=replace(cycle.load, rates=rates),
+        orders=replace(cycle.orders, least=wanted, most=wanted, fallback=True),
+    )
+    step = keep_maximum(fixed) or fill_minimum(fixed)
+    if step is None:
+        return None
+    return replace(step, detail=f"{idle.detail}; {step.detail}", limited_by=step.limited_by or idle.limited_by)

@@ -1,9 +1,0 @@
-"""For applications that keep Kafka's own membership and want the controller's placement: an assignor that asks for it.
-
-``PlanAssignor`` goes into ``partition_assignment_strategy`` of kafka-python's consumer; the rest of the application stays.
-"""
-
-from autoscaler.native.assignor import CooperativePlanAssignor, PlanAssignor
-from autoscaler.native.placements import Placements
-
-__all__ = ["CooperativePlanAssignor", "Placements", "PlanAssignor"]

@@ -1,0 +1,5 @@
+"""PACE, the default: consumers, moves now and moves to come, weighed against each other.
+
+Lives here: ``pace`` (the algorithm), its portfolio of placements, local searches, and large groups in parts. May import:
+``kernels``, ``problem``.
+"""

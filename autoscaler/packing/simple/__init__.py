@@ -1,0 +1,1 @@
+"""MMR and HFD, the two simpler algorithms. May import: ``pace``, ``kernels``, ``problem``."""
