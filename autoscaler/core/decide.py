@@ -22,7 +22,6 @@ from autoscaler.core.rules import native, placed
 from autoscaler.core.rules.catch_up import as_urgent, risk_text
 from autoscaler.core.rules.fallback import or_fallback
 from autoscaler.core.rules.offset_reset import resets, said
-from autoscaler.core.rules.published import as_published
 from autoscaler.core.rules.scaling import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.core.rules.unassigned import place_added, place_first, replace_lost
 from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
@@ -61,6 +60,13 @@ def _choose(cycle: Cycle) -> Step:
             return held if held is not None and idle else left
     msg = "the last rule always answers"
     raise AssertionError(msg)
+
+
+def _as_published(cycle: Cycle) -> Step | None:
+    """Do as a published policy says; its module is loaded only where the configuration names one."""
+    from autoscaler.core.rules.published import as_published  # noqa: PLC0415
+
+    return as_published(cycle)
 
 
 def _rules(cycle: Cycle) -> tuple[Callable[[Cycle], Step | None], ...]:
@@ -296,7 +302,7 @@ PLACED_RULES: tuple[Callable[[Cycle], Step | None], ...] = (
 
 # Who sizes by a published policy leaves these to it.
 _SIZING = {give_back, relieve, fill_minimum, shrink}
-PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], as_published, *RULES[-2:]) if r not in _SIZING)
+PUBLISHED_RULES = tuple(r for r in (*RULES[:-2], _as_published, *RULES[-2:]) if r not in _SIZING)
 
 
 def _answer(cycle: Cycle, step: Step) -> Decision:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from autoscaler.evaluation.simulator import Contender
 from autoscaler.packing import ALGORITHMS, PRESETS
+from autoscaler.packing.problem.options import AS_GIVEN, PUBLISHED
 
-PUBLISHED = ("NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP")
 OWN = ("MMR", "HFD")
-_AS_LISTED = frozenset({"NF", "FF", "WF", "BF"})
 _OPENED_FIRST = frozenset({"NF", "NFD"})  # in the published runs consumer 0 is open before the first partition
 
 
@@ -18,7 +17,7 @@ def published() -> list[Contender]:
             name=name,
             algorithm=name,
             options={"open_first": True} if name in _OPENED_FIRST else {},
-            as_listed=name in _AS_LISTED,
+            as_listed=name in AS_GIVEN,
         )
         for name in PUBLISHED
     ]

@@ -1,6 +1,6 @@
 """What is asked of the tables of results, in SQL: ``{plans}`` and ``{two_dimensions}`` stand for the tables' names."""
 
-from autoscaler.evaluation.algorithms_compared import PUBLISHED
+from autoscaler.packing.problem.options import PUBLISHED
 
 _PUBLISHED = ", ".join(f"'{name}'" for name in PUBLISHED)
 

@@ -5,6 +5,8 @@ Lives here: ``registry`` (every algorithm under its name; a new one is a line th
 groups or Kafka. May import: ``model``, ``errors``, numpy, numba. The names below are the public interface.
 """
 
+from typing import TYPE_CHECKING
+
 from autoscaler.packing.bounded import BEYOND_PRICE, fewest_by_size, fit_count
 from autoscaler.packing.heterogeneous.capacity_model import Gauge
 from autoscaler.packing.heterogeneous.placement import UNEVEN, Uneven, best_uneven, fewer_uneven, fit_uneven, place_unowned_uneven
@@ -14,7 +16,9 @@ from autoscaler.packing.problem.assignment import Assignment, Fitted, consumer_l
 from autoscaler.packing.problem.lower_bounds import lower_bound
 from autoscaler.packing.problem.options import KNOWS_PAID_FOR, PRESETS, TAKES, Given
 from autoscaler.packing.registry import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.research.two_dimensional import ALGORITHMS_2D, assign_2d
+
+if TYPE_CHECKING:
+    from autoscaler.packing.research.two_dimensional import ALGORITHMS_2D, assign_2d
 
 __all__ = [
     "ALGORITHMS",
@@ -45,3 +49,15 @@ __all__ = [
     "place_unowned_uneven",
     "r_score",
 ]
+
+_RESEARCH = ("ALGORITHMS_2D", "assign_2d")  # loaded when they are first asked for: no cycle of the job does
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of ``research``."""
+    if name not in _RESEARCH:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from autoscaler.packing.research import two_dimensional  # noqa: PLC0415
+
+    return getattr(two_dimensional, name)

@@ -3,9 +3,6 @@
 import numpy as np
 
 from autoscaler.model import TopicPartition
-from autoscaler.packing.exact.exact import plan_exactly
-from autoscaler.packing.exact.task import Task
-from autoscaler.packing.exact.whole_units import whole_costs, whole_sizes
 from autoscaler.packing.heterogeneous.capacity_model import Gauge
 from autoscaler.packing.heterogeneous.placement import Uneven
 from autoscaler.packing.pace.decompose import improve_parts
@@ -47,6 +44,10 @@ def _warm_uneven(count: int) -> None:
 
 def _warm_exact() -> None:
     """Let EXACT improve a placement by all that it has: there is one on a consumer less, and the first prices do not prove it."""
+    from autoscaler.packing.exact.exact import plan_exactly  # noqa: PLC0415  loaded only where a group asks for EXACT
+    from autoscaler.packing.exact.task import Task  # noqa: PLC0415
+    from autoscaler.packing.exact.whole_units import whole_costs, whole_sizes  # noqa: PLC0415
+
     share, home = np.array([0.5, 0.8, 0.6, 0.2]), np.array([1, 1, 1, 0], np.int64)
     task = Task([whole_sizes(share)], whole_costs(share), home, 2)
     plan_exactly(task, np.array([3, 2, 1, 0], np.int64), 3, 1.0)

@@ -9,14 +9,22 @@ from typing import Unpack, cast
 
 import numpy as np
 
-from autoscaler.packing.exact.exact import exact
 from autoscaler.packing.large.quantised import place_quantised
 from autoscaler.packing.pace.pace import pace
 from autoscaler.packing.problem.assignment import Assignment, P, assignment
 from autoscaler.packing.problem.labels import dense, indices_of, near
-from autoscaler.packing.problem.options import ArrayPlanner, Floats, Given, Labels, Options, read_options
+from autoscaler.packing.problem.options import (
+    AS_GIVEN,
+    PUBLISHED,
+    ArrayPlanner,
+    Floats,
+    Given,
+    Labels,
+    Options,
+    Planned,
+    read_options,
+)
 from autoscaler.packing.problem.validation import checked_capacity, checked_loads, checked_previous
-from autoscaler.packing.published import reference
 from autoscaler.packing.published.reference_arrays import place_arrays
 from autoscaler.packing.simple.hfd import hfd
 from autoscaler.packing.simple.mmr import mmr
@@ -25,8 +33,16 @@ _PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at
 _LEAST = float(np.finfo(np.float64).tiny)  # of a capacity: what has traffic is not mistaken for what has none
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
-PLANNERS: Mapping[str, ArrayPlanner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": exact}
-ALGORITHMS: tuple[str, ...] = (*reference.PUBLISHED, *PLANNERS)
+
+def _exact(share: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
+    """Load EXACT when it is asked: no job that acts needs it."""
+    from autoscaler.packing.exact.exact import exact  # noqa: PLC0415
+
+    return exact(share, cost, home, options)
+
+
+PLANNERS: Mapping[str, ArrayPlanner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": _exact}
+ALGORITHMS: tuple[str, ...] = (*PUBLISHED, *PLANNERS)
 
 
 def assign(
@@ -55,10 +71,12 @@ def assign(
     _check_algorithm(algorithm)
     loads, capacity, previous = checked_loads(loads), checked_capacity(capacity), checked_previous(previous)
     chosen = read_options(algorithm, options, capacity)
-    if algorithm in reference.RULES and len(loads) <= _PLAIN_UP_TO and not chosen.quantised:
+    if algorithm in PUBLISHED and len(loads) <= _PLAIN_UP_TO and not chosen.quantised:
+        from autoscaler.packing.published import reference  # noqa: PLC0415  no cycle asks it
+
         owner = reference.place(loads, capacity, previous, algorithm, open_first=chosen.open_first)
         return assignment(owner, loads, capacity, previous, algorithm)
-    partitions = list(loads) if algorithm in reference.AS_GIVEN else sorted(loads)
+    partitions = list(loads) if algorithm in AS_GIVEN else sorted(loads)
     rates = np.array([loads[p] for p in partitions], np.float64)
     home = np.array([previous.get(p, -1) for p in partitions], np.int64)
     indices, proven = _place(rates, capacity, home, algorithm, chosen)
@@ -100,7 +118,7 @@ def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, opt
         home, index = near(previous)
         labels = place_quantised(rates, capacity, home, sticky=algorithm != "BFD")
         return labels if index is None else index[labels], None
-    if algorithm in reference.RULES:
+    if algorithm in PUBLISHED:
         return place_arrays(rates, capacity, previous, algorithm, open_first=options.open_first), None
     home, known = dense(previous)
     with np.errstate(over="ignore"):

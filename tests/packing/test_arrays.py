@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.problem.options import Floats, Labels
-from autoscaler.packing.published.reference import PUBLISHED, place
+from autoscaler.packing.problem.options import PUBLISHED, Floats, Labels
+from autoscaler.packing.published.reference import place
 from autoscaler.packing.published.reference_arrays import place_arrays
 from tests.builders import tp
 from tests.strategies import rate_values
@@ -128,7 +128,7 @@ def test_nothing_is_compiled_once_the_planner_is_warm() -> None:
 import numba.core.dispatcher as dispatcher, numpy as np
 from autoscaler.packing.precompile import warm
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
-from autoscaler.packing.published.reference import PUBLISHED
+from autoscaler.packing.problem.options import PUBLISHED
 warm(exact=True)
 def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled late")
 dispatcher.Dispatcher.compile = refuse

@@ -25,8 +25,8 @@ from itertools import pairwise
 from math import ceil, isfinite
 
 from autoscaler.model import TopicPartition
-from autoscaler.packing import assign_2d
 from autoscaler.packing.problem.assignment import P
+from autoscaler.packing.research.two_dimensional import assign_2d
 
 _EXACT = 1 - 1e-12  # a number of consumers that comes out whole is not one more for the last digit of a product
 

@@ -16,6 +16,9 @@ from autoscaler.packing.problem.validation import number_of, shown
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[np.int64]
 
+PUBLISHED = ("NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP")  # Landau et al. 2024
+AS_GIVEN = frozenset({"NF", "FF", "WF", "BF"})  # take partitions in the order given: the others sort them
+
 
 @runtime_checkable
 class Drift(Protocol):

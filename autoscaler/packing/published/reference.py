@@ -45,8 +45,6 @@ RULES: Mapping[str, _AnyFit | _ModifiedAnyFit] = {
     "MWFP": _ModifiedAnyFit(fit=WorstFit, key=max),
     "MBFP": _ModifiedAnyFit(fit=BestFit, key=max),
 }
-PUBLISHED: tuple[str, ...] = tuple(RULES)
-AS_GIVEN = frozenset({"NF", "FF", "WF", "BF"})  # take partitions in the order given: the others sort them
 
 
 class _Group(Generic[P]):

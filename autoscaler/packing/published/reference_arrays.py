@@ -10,7 +10,7 @@ import numpy as np
 
 from autoscaler.packing.kernels.jit import compiled
 from autoscaler.packing.problem.labels import near
-from autoscaler.packing.problem.options import Floats, Labels
+from autoscaler.packing.problem.options import AS_GIVEN, Floats, Labels
 from autoscaler.packing.problem.rounding import limit_of
 from autoscaler.packing.published.fit_arrays import (
     BEST,
@@ -24,7 +24,6 @@ from autoscaler.packing.published.fit_arrays import (
     put_on_open,
     to_open,
 )
-from autoscaler.packing.published.reference import AS_GIVEN
 
 _FITS: Mapping[str, int] = {"N": NEXT, "F": FIRST, "W": WORST, "B": BEST}  # by the initial in an algorithm's name
 _PARTIALS = 64  # more than the floats that a sum of doubles can consist of without overlap
