@@ -12,12 +12,15 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install java browser jars demo check test soak siege simulate bench evaluate clean
+.PHONY: help install develop java browser jars demo check test soak siege simulate bench evaluate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-install: .venv/installed .venv/kernels ## make .venv with everything
+install: .venv/installed .venv/kernels ## make .venv with what the job and the demo need
+	@:
+
+develop: .venv/developed .venv/kernels ## make .venv with what checks, tests and benches need as well
 	@:
 
 java: ## look for Java 17 or later; YES=1 installs it with the system's package manager
@@ -30,7 +33,10 @@ browser: ## look for Chromium, which some tests need; YES=1 installs it with the
 	@.ci/python
 
 .venv/installed: pyproject.toml .venv/bin/python
-	@.ci/install
+	@.ci/install controller
+
+.venv/developed: pyproject.toml .venv/bin/python
+	@.ci/install dev
 
 .venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py autoscaler/packing/*/*.py)
 	@.ci/kernels
@@ -41,28 +47,28 @@ jars: install java ## fetch the Delta and Kafka broker jars into the cache direc
 demo: jars ## the whole loop on a real broker, about four minutes; ARGS="--duration 600 --partitions 64 --seed 7"
 	@exec $(BIN)/python -m autoscaler.cli demo $(ARGS)
 
-check: .venv/installed ## style, types and layers
+check: .venv/developed ## style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports | sed -n "/^Analyzed/,\$$p"
 
 # Two processes, a file's tests in one of them: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
-test: jars browser ## every test that takes less than a minute, real broker and Spark included
+test: develop jars browser ## every test that takes less than a minute, real broker and Spark included
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
 soak: siege simulate ## siege and simulate, one after the other: hours
 
-siege: jars ## an hour of kills, freezes and outages among real processes; ARGS="--minutes 10 --seed 2 --report FILE"
+siege: develop jars ## an hour of kills, freezes and outages among real processes; ARGS="--minutes 10 --seed 2 --report FILE"
 	@$(BIN)/python -m tests.kafka.siege --minutes 60 $(ARGS)
 
-simulate: .venv/installed ## a million simulated histories of the handover; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
+simulate: develop ## a million simulated histories of the handover; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
 	@$(BIN)/python -m tests.handover.soak $(ARGS)
 
-bench: jars ## measure, and print a table with machine and commit
+bench: develop jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
 
-evaluate: jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
+evaluate: develop jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
 	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/evaluation.md $(ARGS)
 
 clean: ## remove what was made here (the jars' cache stays)

@@ -22,13 +22,15 @@ EXIT_INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
     args = list(sys.argv[1:] if argv is None else argv)
-    if args[:1] in (["demo"], ["check"]):  # programs of their own, with their own options
-        try:
-            return _program(args[0], args[1:])
-        except KeyboardInterrupt:  # before the program took over the signals
-            return EXIT_INTERRUPTED
-    parser = _parser()
-    parsed = parser.parse_args(args)
+    try:
+        return _program(args[0], args[1:]) if args[:1] in (["demo"], ["check"]) else _command(args)
+    except ModuleNotFoundError as e:  # the base install has the worker library only
+        sys.stderr.write(f"{_missing(e.name or str(e))}\n")
+        return EXIT_FAILED
+
+
+def _command(args: Sequence[str]) -> int:
+    parsed = _parser().parse_args(args)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
         return run(parsed)
@@ -39,21 +41,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
         return EXIT_FAILED
-    except ModuleNotFoundError as e:  # the base install has the worker library only
-        sys.stderr.write(
-            f"{e.name} is not installed: this command needs the extra, pip install 'kafka-group-autoscaler[controller]'\n"
-        )
-        return EXIT_FAILED
+
+
+def _missing(module: str) -> str:
+    """Say what brings a module that the installed set does not have."""
+    if module.startswith("autoscaler.devtools"):  # left out of the wheel
+        return "this command runs in a clone of the source: make demo"
+    return f"{module} is not installed: this command needs the extra, pip install 'kafka-group-autoscaler[controller]'"
 
 
 def _program(name: str, args: Sequence[str]) -> int:
-    if name == "demo":
-        from autoscaler.devtools.demo import main as demo  # noqa: PLC0415  loads the clients
+    """Run a program of its own, with its own options."""
+    try:
+        if name == "demo":
+            from autoscaler.devtools.demo import main as demo  # noqa: PLC0415  loads the clients
 
-        return demo(args)
-    from autoscaler.devtools.recheck import main as check  # noqa: PLC0415  loads the clients
+            return demo(args)
+        from autoscaler.devtools.recheck import main as check  # noqa: PLC0415  loads the clients
 
-    return check(args)
+        return check(args)
+    except KeyboardInterrupt:  # before the program took over the signals
+        return EXIT_INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
