@@ -41,7 +41,7 @@ class Placements:
         return known[0] if known is not None and time.monotonic() < known[1] else None
 
     def on_change(self, tell: Callable[[Placement], None]) -> None:
-        """Have somebody told of every placement that is another than the one that counted until then, in the reading thread.
+        """Have a function told of every placement that is another than the one that counted until then, in the reading thread.
 
         That is also the same one when it counts again: meanwhile partitions may have been assigned without it.
         """

@@ -76,7 +76,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
         self._looked_at = placement = self._placements.latest()
         held = seated(placement, seats, partitions)
         if held is None:
-            why = "there is none that counts" if placement is None else "it names nobody who is here"
+            why = "there is none that counts" if placement is None else "it names no member that is here"
             _log.warning("group %s: assigned without the controller's placement, %s: sticky", self._placements.group, why)
             held = _sticky(cluster, members, seats)
         now = self._now(held, seats)
@@ -94,12 +94,12 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
             self._changed(latest)  # one that came while members joined: what was asked for then is forgotten now
 
     def _now(self, wanted: Mapping[str, set[Tp]], seats: Sequence[Seat]) -> Mapping[str, set[Tp]]:
-        """Return what of the wanted is assigned in this round: all of it, because nobody holds anything any more."""
+        """Return what of the wanted is assigned in this round: all of it, because no member holds anything any more."""
         del seats
         return wanted
 
     def _ask_again(self, this_round: int) -> None:
-        """Ask for the second round if nobody else does: members that gave something up now and then forget to."""
+        """Ask for the second round if no other member does: members that gave something up now and then forget to."""
 
         def ask() -> None:
             if self._leads and self._round == this_round:

@@ -69,7 +69,7 @@ def translate(connection: Mapping[str, Setting]) -> dict[str, object]:
 
 
 class _Direct(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
-    """Connects as kafka-python does, and closes the socket where nobody listens: it forgets to, once per attempt."""
+    """Connects as kafka-python does, and closes the socket where no broker listens: it forgets to, once per attempt."""
 
     SCHEMES = ("direct",)
 
@@ -92,7 +92,7 @@ def connect(connection: Mapping[str, Setting], deadline: float, address: str | N
     It stays silent: a broker that is away is reported by who asked, not in the log.
 
     Raises:
-        TransientError: Nobody answers there.
+        TransientError: No broker answers there.
         SettingsError: The connection block cannot be used.
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -132,7 +132,7 @@ def _listed(value: object) -> Sequence[object]:
 
 
 def _reachable(servers: Sequence[str], deadline: float) -> None:
-    """Fail at once where nobody listens: kafka-python would try again until its time-out."""
+    """Fail at once where no broker listens: kafka-python would try again until its time-out."""
     error: OSError | ValueError | None = None
     for server in servers:
         host, _, port = server.rpartition(":")

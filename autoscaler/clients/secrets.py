@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoscaler.errors import SettingsError
 
-ANY_CLUSTER = "clusters.*."  # how a problem begins where nobody knows which cluster's connection it is
+ANY_CLUSTER = "clusters.*."  # how a problem begins where the cluster is not known
 
 
 def of_cluster(name: str, problems: Iterable[str]) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
 def stamp(connection: Mapping[str, str | int | float | bool]) -> str:
     """Return what changes when anything that the connection refers to does, the files of certificates and keys too.
 
-    Nothing can be read back from it. What cannot be read now counts as nothing: whoever connects then is told.
+    Nothing can be read back from it. What cannot be read now counts as nothing: connecting then says so.
     """
     digest = hashlib.sha256()
     for key, value in sorted(connection.items()):

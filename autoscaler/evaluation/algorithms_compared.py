@@ -38,10 +38,10 @@ def contender(name: str) -> Contender:
     """Return the contender of this name.
 
     Raises:
-        ValueError: Nobody is called so.
+        ValueError: No contender has this name.
     """
     found = {c.name: c for c in contenders()}
     if name not in found:
-        msg = f"nobody is called {name!r}; there are {', '.join(found)}"
+        msg = f"no contender is called {name!r}; there are {', '.join(found)}"
         raise ValueError(msg)
     return found[name]

@@ -5,7 +5,7 @@ from autoscaler.packing.problem.options import PUBLISHED
 _PUBLISHED = ", ".join(f"'{name}'" for name in PUBLISHED)
 
 # Per contender, delta and number of partitions: cardinal bin score (equation 28) against the fewest that any of the published
-# twelve used at that measurement, so that adding a contender changes nobody's score; below 0 is fewer than all of them.
+# twelve used at that measurement, so that adding a contender changes no other's score; below 0 is fewer than all of them.
 SCORES = f"""
 WITH fewest AS (
   SELECT delta, seed, partitions, measurement, min(consumers) AS m FROM {{plans}} WHERE contender IN ({_PUBLISHED})

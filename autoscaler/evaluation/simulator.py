@@ -47,7 +47,7 @@ class Trace:
 def owners(
     contender: Contender, stream: NDArray[np.float64], capacity: float, listed: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return who holds what after every measurement, beginning with nobody holding anything.
+    """Return who holds what after every measurement, beginning with no consumer holding anything.
 
     An algorithm that asks how far rates drift is told what the measurements so far show.
 

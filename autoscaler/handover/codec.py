@@ -450,7 +450,7 @@ def _bool(value: object) -> bool:
 
 
 def _int(value: object) -> int:
-    """Return a whole number of 64 bits: what is larger nobody counts, tables cannot hold it, and it may be too long to print."""
+    """Return a whole number of 64 bits: no counter reaches more, tables cannot hold it, and it may be too long to print."""
     if not isinstance(value, int) or isinstance(value, bool) or not -_MOST <= value <= _MOST:
         _refuse("a number beyond 64 bits" if type(value) is int else f"{value!r:.80}")
     return value

@@ -2,7 +2,7 @@
 
 Beside an offset stand the topic that it is of, the grant and the incarnation.
 
-A commit can land late: on a topic that was deleted and made anew, where its offset would skip records that nobody has seen.
+A commit can land late: on a topic that was deleted and made anew, where its offset would skip records that were never processed.
 """
 
 import json
@@ -36,5 +36,5 @@ def _said(metadata: str | None) -> list[object] | None:
 
 
 def transactional_id(group: str, uuid: str) -> str:
-    """Return the transactional id of an incarnation: whoever takes it ends all that the incarnation could still commit."""
+    """Return the transactional id of an incarnation: taking it ends all that the incarnation could still commit."""
     return f"wk/{group}/{uuid}"

@@ -48,7 +48,7 @@ class Moved:
 
     Attributes:
         source: Who had it planned before; ``None`` for a first owner.
-        released_at: Broker's time of its release; ``None`` where nobody released.
+        released_at: Broker's time of its release; ``None`` where no worker released it.
         taken_at: Broker's time of the new owner's first heartbeat that names it.
         offset: Where the new owner began; -1 if unknown.
     """
@@ -114,7 +114,7 @@ class ControllerState:
     _ended: dict[str, None] = field(default_factory=dict)
     _fenced: set[Incarnation] = field(default_factory=set)
     _heard_at: float = math.inf  # broker's time of the latest record of the heartbeat log
-    _silent_before: int = -1  # its offset after nobody at all had been heard for half a lease
+    _silent_before: int = -1  # its offset after no worker at all had been heard for half a lease
 
     def __post_init__(self) -> None:
         """Begin with an empty heartbeat log."""
@@ -185,7 +185,7 @@ class ControllerState:
         before = self.plan.grants if self.plan else {}
         for tp, grant in plan.grants.items():
             if self._sources.get(tp, (0, None))[0] != grant.epoch:
-                # After compaction the waits tell it; those of a first plan name everybody, whoever had it.
+                # After compaction the waits tell it; those of a first plan name every worker.
                 named = [w.worker for w in plan.waits.get(tp, ()) if w.epoch == grant.epoch > 1]
                 previous = before[tp].owner if tp in before else (named[0] if named else None)
                 self._sources[tp] = (grant.epoch, previous)
@@ -228,7 +228,7 @@ class ControllerState:
         return max(self.heard_number, 0 if self.controller is None else self.controller.number)
 
     def superseded(self, incarnation: str, number: int) -> bool:
-        """Return whether somebody has taken over from the controller of this incarnation and number (rule 1).
+        """Return whether another controller has taken over from the controller of this incarnation and number (rule 1).
 
         Only that is proof: being fenced is none, because a predecessor may do it who does not know yet that it is one.
         """
@@ -254,7 +254,7 @@ class ControllerState:
         return tuple(w for w in sorted(self.overdue()) if self.exactly_once(w) and w not in self._fenced)
 
     def to_expire(self) -> dict[Incarnation, str]:
-        """Return who may be recorded as over now, with the evidence: nobody who could still complete a transaction (rule 8).
+        """Return who may be recorded as over now, with the evidence: no worker that could still complete a transaction (rule 8).
 
         A new owner reads the committed offset once this is in the log; what is committed after that would be processed twice.
         """
@@ -280,7 +280,7 @@ class ControllerState:
         return out
 
     def silence_proven(self) -> bool:
-        """Return whether whoever has no record in the heartbeat log must be over: what a first plan needs (rule 12)."""
+        """Return whether a worker without a record in the heartbeat log must be over: what a first plan needs (rule 12)."""
         return self.log.floor < self.log.horizon(self.lease_s)
 
     def unreleased(self, tp: Tp) -> tuple[Wait, ...]:
@@ -307,7 +307,7 @@ class ControllerState:
         """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
 
         Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Nor has
-        who was heard last before nobody was, controllers included, for half a lease: the brokers were away, and took no commit
+        who was heard last before a silence of all, controllers too, for half a lease: the brokers were away, and took no commit
         either. Whether an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
         """
         return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
@@ -331,7 +331,7 @@ class ControllerState:
         return frozenset(self.plan.parked if self.plan else ()) - frozenset(self.parked())
 
     def unattended(self) -> frozenset[Tp]:
-        """Return the partitions whose offsets nobody but the controller can keep (rule 10): parked, or their owner is gone."""
+        """Return the partitions whose offsets only the controller can keep (rule 10): parked, or their owner is gone."""
         return frozenset(self.parked()) | self.orphans()
 
     def pending(self) -> frozenset[Tp]:
@@ -341,7 +341,7 @@ class ControllerState:
     def moved(self) -> tuple[Moved, ...]:
         """Return the partitions that have arrived since the last call, each once per granting epoch.
 
-        After a restart, takings still in the heartbeat log are told again: whoever records them goes by partition and epoch.
+        After a restart, takings still in the heartbeat log are told again: the audit records them by partition and epoch.
         """
         out = []
         for tp, grant in sorted(self._grants()):
@@ -361,7 +361,7 @@ class ControllerState:
         """
         named = named_by(self.plan) if self.plan else frozenset()
         gone = [w for w in self.over if w not in named and (w not in self.beats or self.beats[w].offset < log_start)]
-        if self.silence_proven():  # died with a heartbeat log that is no more: nobody has to wait for it, nobody can expire it
+        if self.silence_proven():  # died with a heartbeat log that is no more: no worker waits for it
             known = named | self.over.keys() | self.beats.keys()
             gone += {w for releases in self._released.values() for w in releases} - known
         keys: list[tuple[str | int, ...]] = []
@@ -375,7 +375,7 @@ class ControllerState:
         return (*keys, *(("unparked", self.group, tp.topic_id, tp.partition) for tp in done))
 
     def spent(self) -> tuple[tuple[str | int, ...], ...]:
-        """Return the keys of releases that nobody needs any more, to delete with the next plan (rule 11).
+        """Return the keys of releases that are needed no more, to delete with the next plan (rule 11).
 
         Needed are those that the latest plan waits for, those of a partition that has not arrived yet, and its owners' own, which
         say whether they lost it. What the next plan waits for is written after it, so no release that counts can be deleted.

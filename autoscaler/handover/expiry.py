@@ -52,7 +52,7 @@ class HeartbeatLog:
 
     @property
     def floor(self) -> int:
-        """Return the offset that stands for the last record of whoever has none: log start - 1."""
+        """Return the offset that stands for the last record of a worker that has none: log start - 1."""
         return self._floor
 
     def started(self, log_start: int) -> None:

@@ -102,7 +102,7 @@ def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Colle
     Args:
         placement: The controller's; ``None``: there is none that counts.
         seats: Every member.
-        partitions: Every partition that somebody subscribes to.
+        partitions: Every partition that a member subscribes to.
     """
     if placement is None:
         return None
@@ -126,10 +126,10 @@ def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Colle
 
 
 def holders(seats: Sequence[Seat]) -> dict[Tp, str | None]:
-    """Return the id of the member that holds a partition, of those that somebody claims.
+    """Return the id of the member that holds a partition, of those that members claim.
 
     The newest generation says it: who claims it from an older one missed the rebalance that took it away. ``None``: two claim it
-    from the same one, and nobody knows who is right.
+    from the same one, and which is right cannot be told.
     """
     found: dict[Tp, str | None] = {}
     newest: dict[Tp, int] = {}

@@ -19,7 +19,7 @@ class Intended:
         owners: Wanted owner of a partition; a partition that is missing here keeps its grant.
         topics: Name of every topic id that exists now; grants of other topics are dropped.
         partitions: Every partition to be consumed, with an owner or not (for the waits of a first plan).
-        starts: Numeric start of each partition that nobody has committed.
+        starts: Numeric start of each partition without a committed offset.
         at: Controller's wall clock, for people.
         losses: Losses that the latest plan does not count yet.
         parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
@@ -91,7 +91,7 @@ def _waits(
 
     The first plan of a control topic cannot know who was told what before: everybody in the heartbeat log who is not over is
     waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers have read more
-    than there is. A partition that nobody gets now, as while its topic is not seen, is waited for all the same.
+    than there is. A partition that no worker gets now, as while its topic is not seen, is waited for all the same.
     """
     behind = state.plan is None or state.plan.epoch.number < state.heard_epoch
     suspects = [w for w in state.beats if w not in state.over] if behind else []

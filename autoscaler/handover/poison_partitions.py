@@ -1,4 +1,4 @@
-"""Poison (rule 9): which partitions owner after owner is lost by, and when nobody else gets them.
+"""Poison (rule 9): which partitions owner after owner is lost by, and when no other worker gets them.
 
 A loss counts when there was something to process and the committed offset is the one at which the owner before was lost; an
 offset that has advanced starts the count anew. Follows ``controller_state``, which says who lost what; ``planning`` carries the

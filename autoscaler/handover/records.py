@@ -14,7 +14,7 @@ HEARTBEAT_TOPIC = "__autoscaler_heartbeats"
 NO_AUTO_CREATION = {"allow.auto.create.topics": False}  # for every client: a topic of these that a broker makes is a wrong one
 LEASE_S = 45.0  # how long a worker may act without having been heard, where nothing else is said (docs/decisions/0010)
 MOST_LEASE_S = 86_400.0  # above, evidence would be kept for days, and a silent death take as long
-HEARD_MOST = 2**52  # epochs beyond it that a heartbeat or a commit names are nobody's: plans count from 1, one at a time
+HEARD_MOST = 2**52  # epochs beyond it that a heartbeat or a commit names are no plan's: plans count from 1, one at a time
 LEAST_LEASE_S = 1.0  # below, one slow answer of a broker ends it: requests are given half a second at least
 RECOMMIT_S = 600.0  # between two commits of an offset that does not advance, where nothing asks for a shorter time (rule 10)
 
@@ -76,7 +76,7 @@ class Loss:
 
     Attributes:
         offset: What was committed when the last of them was lost; -1: nothing.
-        epoch: The grant of the last of them, so that nobody counts twice.
+        epoch: The grant of the last of them, so that none counts twice.
     """
 
     owners: int
@@ -101,13 +101,13 @@ class Plan:
         topics: Topic name of every topic id used.
         grants: Owner of every planned partition.
         waits: Unsatisfied predecessors of a partition; partitions without any are absent.
-        starts: Numeric start of each partition that nobody has committed (rule 5).
+        starts: Numeric start of each partition without a committed offset (rule 5).
         leases_s: Lease of each incarnation named.
         requested: Consumer slots that should run.
         summary: The decision's id, reason and figures as JSON text, so that the audit can be completed after a crash.
         at: When it was published (controller's wall clock; for people and the audit only, never compared).
         losses: Partitions that owners were lost by since their committed offset last advanced (rule 9).
-        parked: Partitions that nobody gets until an operator releases them, and the epoch that parked each (rule 9).
+        parked: Partitions that no worker gets until an operator releases them, and the epoch that parked each (rule 9).
         resets: Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5).
         recommit_s: Longest time between two commits of an offset that does not advance (rule 10); ``None``: the brokers do not
             say how long they keep offsets.
@@ -133,7 +133,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """A controller is the group's latest one: its number is one above that of whoever was it before (rule 1)."""
+    """A controller is the group's latest one: its number is one above its predecessor's (rule 1)."""
 
     group: str
     control_id: str

@@ -256,7 +256,7 @@ def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
 
 
 def _answer(state: WorkerState, effects: list[Effect]) -> WorkerState:
-    """Rule 3: tell whoever waits for a partition that this incarnation has nothing to do with (any more)."""
+    """Rule 3: tell workers that wait for a partition that this incarnation has nothing to do with (any more)."""
     owed = sorted(
         tp
         for tp, epoch in state.asked.items()
@@ -279,7 +279,7 @@ def _gain(state: WorkerState, now: float, effects: list[Effect]) -> WorkerState:
 
 
 def _free(state: WorkerState, tp: Tp) -> bool:
-    """Return whether nobody else can own the partition: every wait is over, or it was never let go."""
+    """Return whether no other worker can own the partition: every wait is over, or it was never let go."""
     if tp in state.kept:
         return True
     waits = state.plan.waits.get(tp, ()) if state.plan else ()

@@ -43,7 +43,7 @@ class Tally:
     oldest_ms: float = float("inf")
 
     def ended(self, size: int, stamped_ms: int) -> None:
-        """Count a record; ``stamped_ms`` is not above 0 where nobody knows."""
+        """Count a record; ``stamped_ms`` is not above 0 where it is not known."""
         self.records += 1
         self.payload_bytes += size
         if 0 < stamped_ms < self.oldest_ms:

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 _COMMIT_MS = 6000
 _LOOK_S = 5.0
-_TRANSACTION_S = 60.0  # at most, and at most the lease: who is over by then is fenced, and nobody else needs longer
+_TRANSACTION_S = 60.0  # at most, and at most the lease: who is over by then is fenced, and no other needs longer
 _AGAIN_S = 0.1  # before what was aborted is processed again
 
 
@@ -45,7 +45,7 @@ class ManagedConsumer:
 
     Args:
         connection: librdkafka settings of the cluster; from the environment if ``None``, as is everything else left out.
-        group: The group whose offsets are committed. Nobody else may subscribe with it.
+        group: The group whose offsets are committed. No other consumer may subscribe with it.
         topics: Topics that the group consumes; used to warm up, the plan says which partitions are read.
         name: Stable name of this worker.
         instance: Identity of the process or container, as the platform names it.
@@ -102,7 +102,7 @@ class ManagedConsumer:
         self._closed = False
         self._failed: frozenset[Tp] = frozenset()
         self._reader: int | None = None  # the thread that asks for batches
-        self._torn = False  # it was interrupted while it did, and nobody knows what it had in hand
+        self._torn = False  # it was interrupted while it did, and what it had in hand is not known
         self._pid = os.getpid()
         self._now = lease_clock()
         self._place: LogPlace | None = None
@@ -172,7 +172,7 @@ class ManagedConsumer:
             return self._await()
         except (StopIteration, AutoscalerError):
             raise
-        except BaseException:  # of a signal's handler, KeyboardInterrupt above all: nobody knows what was in hand
+        except BaseException:  # of a signal's handler, KeyboardInterrupt above all: what was in hand is not known
             self._torn = True
             raise
 
@@ -226,7 +226,7 @@ class ManagedConsumer:
             signal.signal(signal.SIGTERM, previous)
 
     def _finish(self, loop: Loop) -> bool:
-        """End the batch in flight, committed if exactly once; return whether somebody waits for one of its partitions."""
+        """End the batch in flight, committed if exactly once; return whether a worker waits for one of its partitions."""
         if not self._valid(loop):
             return loop.intake.finish(processed=False)
         outcome = loop.commit_batch()
@@ -276,7 +276,7 @@ class ManagedConsumer:
         return Consumer({**self._client(), **times, "on_commit": on_commit})
 
     def _transactions(self, me: Incarnation) -> Transactions | None:
-        """Return them opened; ``None`` if that failed: the next try is another incarnation's, nobody takes an id twice."""
+        """Return them opened; ``None`` if that failed: the next try is another incarnation's, no id is taken twice."""
         made = Transactions(
             self._settings.connection,
             self._settings.group,

@@ -22,7 +22,7 @@ from autoscaler.worker.topics import meant
 from autoscaler.worker.transactions import Headers, Output, Value
 
 _SAMPLES = 64  # latencies measured per batch; all would cost more than small records themselves
-_SLICE_S = 0.002  # one wait of the client, which nobody else can use meanwhile
+_SLICE_S = 0.002  # one wait of the client, which no other thread can use meanwhile
 _IDLE_SLICE_S = 0.01  # the same when nothing has come for _IDLE_S
 _IDLE_S = 0.25
 _YIELD_S = 0.0005
@@ -37,7 +37,7 @@ class Run:
 
     Attributes:
         position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
-            committed, by this worker last at ``committed_at``; never yet: nobody knows how long ago its predecessor did.
+            committed, by this worker last at ``committed_at``; never yet: how long ago its predecessor did is not known.
         stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
         astray: The log does not hold its next offset; what came before is worked off.
     """
@@ -88,7 +88,7 @@ class Batch:
         self._tokens: dict[tuple[str | None, int | None], int] = {}
         self._failed: set[Tp] = set()
         self._through = False  # the application has got everything: it may be at any record
-        self.cut = False  # somebody waits for a partition that is in hand: end here, the rest comes with the next batch
+        self.cut = False  # a worker waits for a partition that is in hand: end here, the rest comes with the next batch
         self.began = now()
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class Batch:
                 self._hold_back(index, run)
                 continue
             run.handed = True
-            if run.stopping:  # told between the two looks: whoever told saw it in hand, or sees it not handed out
+            if run.stopping:  # told between the two looks: the teller saw it in hand, or sees it not handed out
                 self._hold_back(index, run)  # type: ignore[unreachable]  # by another thread
                 continue
             if until is not lease.until or rough() >= look_at:
@@ -209,7 +209,7 @@ class Batch:
         return [e for i, e in enumerate(got) if i < self._held_back.get(id(e[1]), len(got))]
 
     def rest(self) -> list[tuple[Message, Run]]:
-        """Return what nobody got yet."""
+        """Return what was not handed out yet."""
         return self._entries[self._next :]
 
 
@@ -315,7 +315,7 @@ class Intake:
         return self._batch
 
     def finish(self, *, processed: bool = True, again: bool = False) -> bool:
-        """Count the batch in flight as processed (or not), and return whether somebody waits for one of its partitions.
+        """Count the batch in flight as processed (or not), and return whether a worker waits for one of its partitions.
 
         Args:
             processed: What of it was handed out is done.

@@ -107,7 +107,7 @@ class Loop:
         self._warm = threading.Event()
         self._idle = threading.Event()  # the work thread has nothing of this incarnation left to do
         self._closed = threading.Event()
-        self._look_at = 0.0  # for what the connection refers to, while nobody is reached
+        self._look_at = 0.0  # for what the connection refers to, while no broker is reached
         self._producer = _producer(settings)
         self._log_reader = ControlLog(
             settings.connection,
@@ -146,7 +146,7 @@ class Loop:
         self._step(event)
 
     def batch_ended(self) -> None:
-        """Wake the work thread: somebody may be waiting for a partition of the batch that has ended."""
+        """Wake the work thread: a worker may be waiting for a partition of the batch that has ended."""
         self._work.put(None)
 
     def commit_batch(self) -> Outcome:
@@ -161,7 +161,7 @@ class Loop:
         return self._offsets.commit_with(batch.end(), batch.reached())
 
     def give_up(self, why: str) -> None:
-        """End this incarnation without what it has not committed yet; whoever comes next gets that once more."""
+        """End this incarnation without what it has not committed yet; the next owner gets that once more."""
         self._step(worker_events.GivenUp(why=why))
 
     def take_back(self) -> None:
@@ -289,10 +289,10 @@ class Loop:
                 _log.warning("%s/%s: %s", self.me.name, self.me.uuid, why)
 
     def _give_up_if_outdated(self) -> None:
-        """Join anew when nobody has been reached for a while and what the connection refers to has been replaced.
+        """Join anew when no broker has been reached for a while and what the connection refers to has been replaced.
 
-        The clients know what they were made with, and brokers let nobody in who comes with a password that has been changed, or a
-        certificate that is over: waiting for the lease's end would change nothing.
+        The clients know what they were made with, and brokers let no client in whose password has been changed, or whose
+        certificate is over: waiting for the lease's end would change nothing.
         """
         unheard_s = self._settings.lease_s - (self.lease.until - self._now())
         if self._state.lapsed or unheard_s < _UNHEARD * self._settings.lease_s or self._now() < self._look_at:
@@ -300,7 +300,7 @@ class Loop:
         self._look_at = self._now() + _NAP_S
         if self._settings.renewed() is not self._settings:
             self.give_up(
-                "nobody is reached, and a password or a certificate of the connection has been replaced: joining with it"
+                "no broker is reached, and a password or a certificate of the connection has been replaced: joining with it"
             )
 
     def _end_if_held(self) -> None:
@@ -373,13 +373,13 @@ class Loop:
         return ()
 
     def _note(self, stage: str, tps: Iterable[Tp]) -> None:
-        """Say, for whoever looks for a slow handover, when a stage was reached."""
+        """Log, to find a slow handover, when a stage was reached."""
         if _log.isEnabledFor(logging.DEBUG):
             named = " ".join(f"{self._names.get(tp.topic_id, tp.topic_id)}-{tp.partition}" for tp in tps)
             _log.debug("plan %d: %s: %s", self._state.epoch, stage, named)
 
     def _guarded(self, work: Callable[[], object]) -> bool:
-        """Do one thing with the client; a failure is said, and tried again by whoever finds it not done."""
+        """Do one thing with the client; a failure is said, and tried again by the next that finds it not done."""
         try:
             work()
         except KafkaException as e:

@@ -15,7 +15,7 @@ class Waiting:
     """One incarnation's time without a partition; each stretch of it is said once.
 
     Attributes:
-        named: Somebody has given the worker its name; otherwise it was made up from host and process.
+        named: The worker was given its name; otherwise it was made up from host and process.
     """
 
     named: bool

@@ -1,7 +1,7 @@
 """Records of one batch on their way to several threads: in order within a key, side by side otherwise.
 
 A thread takes a record when it has time for one, so the batch hands out little more than what is being processed. A record whose
-key is in work waits in that key's lane, and whoever works there goes on with it. Must not know what is done with a record.
+key is in work waits in that key's lane, and the thread there goes on with it. Must not know what is done with a record.
 """
 
 import threading

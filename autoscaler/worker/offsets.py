@@ -80,7 +80,7 @@ class Offsets:
     def is_hopeless(self, run: Run) -> bool:
         """Give a partition up without its last commit when brokers refuse that for good: its topic is gone, or not allowed.
 
-        Nothing is lost by it: whoever comes next begins at what is committed. Waiting would keep everybody else waiting, too.
+        Nothing is lost by it: the next owner begins at what is committed. Waiting would keep the others waiting, too.
         """
         since = self._refused_since.get(run.tp)
         if since is None or self._now() - since < _HOPELESS_S or self._now() >= self._lease.until:

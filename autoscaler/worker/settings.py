@@ -23,7 +23,7 @@ class WorkerSettings:
         connection: librdkafka settings of the cluster (AUTOSCALER_CONNECTION as JSON, or AUTOSCALER_BOOTSTRAP).
         group: The group whose offsets are committed (AUTOSCALER_GROUP).
         topics: Topics that the group consumes, by name or ``^`` pattern, to warm up (AUTOSCALER_TOPICS, separated by commas).
-        name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if nobody says.
+        name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if it is not given.
         instance: Identity of the process or container as the platform names it (AUTOSCALER_INSTANCE).
         lease_s: How long it may act without having been heard (AUTOSCALER_LEASE_S).
         batch_size_bytes: Payload after which a batch is handed over. wait_time_s: time after which it is, however small.
@@ -58,7 +58,7 @@ class WorkerSettings:
 
     @property
     def named(self) -> bool:
-        """Return whether somebody has given the name: one that was made up in this process begins as none else does."""
+        """Return whether the name was given: one that was made up in this process begins as none else does."""
         return not self.name.startswith(_own_prefix())
 
 

@@ -92,7 +92,7 @@ class Transactions:
         )
 
     def open(self, timeout_s: float) -> None:
-        """Take the transactional id; once, before anybody knows the incarnation: later it would undo its own fencing.
+        """Take the transactional id; once, before any other knows the incarnation: later it would undo its own fencing.
 
         Raises:
             KafkaException: Not taken; use another incarnation.
@@ -137,7 +137,7 @@ class Transactions:
         return Outcome.COMMITTED
 
     def close(self) -> None:
-        """Drop what is queued; a transaction that is open is ended by whoever takes the id."""
+        """Drop what is queued; a transaction that is open is ended by the next owner of the id."""
         with suppress(KafkaException):
             self._producer.purge(in_flight=True)
 

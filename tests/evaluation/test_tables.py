@@ -116,7 +116,7 @@ def test_a_contender_has_a_name_of_its_own() -> None:
     names = [c.name for c in contenders()]
     assert len(set(names)) == len(names) == 18
     assert contender("PACE quiet").options == {"preset": "quiet"}
-    with pytest.raises(ValueError, match="nobody is called 'PACE loud'; there are NF, "):
+    with pytest.raises(ValueError, match="no contender is called 'PACE loud'; there are NF, "):
         contender("PACE loud")
 
 
