@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,15 +122,16 @@ def produce(  # noqa: PLR0913  everything a run depends on, by name
     tally: Tally,
     log: Log,
     stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Produce what ``plan`` says until ``duration_s`` is over or ``stop`` is set, then wait for what is under way."""
     # Spread over the first record, or partitions of one rate would all send theirs at the same moment, again and again.
     credit = [record_bytes * (p * _GOLDEN % 1.0) for p in range(plan.partitions)]
-    began = before = time.monotonic()
-    logged = began
-    while not stop.is_set() and before - began < duration_s:
+    began = logged = before = clock()
+    ends = began + duration_s  # compared with itself: ``ends - began`` may be rounded to less than ``duration_s``
+    while not stop.is_set() and before < ends:
         stop.wait(_TICK_S)
-        now = min(time.monotonic(), began + duration_s)
+        now = min(clock(), ends)
         for partition, rate in enumerate(plan.rates_at((before + now) / 2 - began)):
             credit[partition] += rate * (now - before)
             while credit[partition] >= record_bytes and _send(producer, topic, partition, payloads, tally):

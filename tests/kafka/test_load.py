@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +12,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from autoscaler.devtools import scenario
 from autoscaler.devtools.broker import Broker
+from autoscaler.devtools.load import Log, Payloads, Tally, produce
 from autoscaler.devtools.scenario import Moment, Scenario
 from autoscaler.errors import SettingsError
 
 USABLE = 800_000.0  # what one consumer of the demo is filled to, bytes per second
+PAYLOADS, CLIENT = Payloads(100, seed=1), Producer({"log_level": 0})  # of a load that produces nothing
 MIDDLE = {"calm": 0.1, "ramp": 0.65, "fall": 0.9}  # a time inside each phase where rates have settled, as share of the whole
 
 
@@ -75,6 +80,45 @@ def test_rates_never_jump() -> None:
     plan = scenario.demo(partitions=16, duration_s=240, seed=1)
     totals = [sum(plan.rates_at(t)) for t in range(241)]
     assert max(abs(b - a) for a, b in pairwise(totals)) < 250_000  # bytes per second, within a second
+
+
+class SteppedClock(threading.Event):
+    """A clock that goes on where the load waits for its next tick; it is never told to end."""
+
+    def __init__(self, began_s: float, tick_s: float) -> None:
+        super().__init__()
+        self.now_s, self._tick_s, self.ticks = began_s, tick_s, 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.ticks += 1
+        self.now_s += self._tick_s
+        return False
+
+    def is_set(self) -> bool:
+        assert self.ticks < 1000, "the load goes on although its time is over"
+        return False
+
+
+@given(power=st.integers(9, 30), share=st.floats(0.0, 1.0), duration_s=st.floats(10.0, 500.0))
+@example(power=9, share=0.33, duration_s=240.0)
+def test_a_load_ends_although_the_uptime_crosses_a_power_of_two_meanwhile(power: int, share: float, duration_s: float) -> None:
+    began_s = 2.0**power - share * duration_s  # beyond a power of two, half of the fractions of a second cannot be told any more
+    clock = SteppedClock(began_s, duration_s / 10)
+    idle = Scenario(name="idle", moments=(Moment(at_s=0, bytes_per_s=(0.0,)),))
+    produce(
+        producer=CLIENT,
+        topic="none",
+        plan=idle,
+        duration_s=duration_s,
+        payloads=PAYLOADS,
+        record_bytes=100,
+        tally=Tally(),
+        log=Log(file=None),
+        stop=clock,
+        clock=lambda: clock.now_s,
+    )
+    assert clock.ticks in {10, 11}
 
 
 @pytest.mark.parametrize(

@@ -139,12 +139,12 @@ def _read_partitions(consumer: Consumer, run: Run) -> dict[int, Partition]:
         partitions[number] = Partition(*_ends(consumer, TopicPartition(run.topic, number)))
     left = {n for n, p in partitions.items() if p.end > p.start}
     consumer.assign([TopicPartition(run.topic, n, partitions[n].start) for n in left])
-    heard = time.monotonic()
+    limit = time.monotonic() + _READ_TIMEOUT_S
     while left:
         messages = consumer.consume(_BATCH, timeout=0.2)
         if messages:
-            heard = time.monotonic()
-        elif time.monotonic() - heard > _READ_TIMEOUT_S:
+            limit = time.monotonic() + _READ_TIMEOUT_S
+        elif time.monotonic() > limit:
             msg = f"topic {run.topic}: no record came for {_READ_TIMEOUT_S:.0f} s although partitions {sorted(left)} hold more"
             raise EvidenceError(msg)
         for message in messages:
