@@ -7,7 +7,6 @@ from the job's cycle log, what it checks is recomputed by a separate program. Ho
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -57,8 +56,7 @@ def acting(options: Options, console: Console) -> int:
     options.run.describe(_facts(stage, began, ended))
     stage.print_history()
     console.print()
-    check = [sys.executable, "-m", "autoscaler.devtools.verify", "--run-dir", str(options.run.root)]
-    code = subprocess.run(check, cwd=options.project, check=False).returncode
+    code = stage.show("check", ["-m", "autoscaler.devtools.verify", "--run-dir", str(options.run.root)])
     stage.close()
     if options.keep:
         console.print(

@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import IO
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
@@ -25,10 +28,19 @@ from autoscaler.devtools.scenario import PHASES
 from autoscaler.errors import PermanentError
 
 _LOOK_S = 0.25
-_FIRST_CYCLE_S = 180.0
-_PROCESSED_S = 90.0
+_PATIENCE = 3  # times what a stage usually takes: then it is no longer waited for
 _STOP_S = 60.0  # spark-submit.sh gives the job 45
+_TOPIC_S = 30.0
 _TAIL_LINES = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What the stages of a demo take at most where all is well, on two busy cores, in seconds."""
+
+    first_decision_s: float = 60.0
+    processed_s: float = 30.0
+    program_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +55,7 @@ class Options:
     advise: bool
     project: Path
     run: RunDir
+    usual: Usual = Usual()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +64,7 @@ class Stage:
 
     Attributes:
         config: The job's configuration file, relative to the project.
+        programs: What was started and is not waited for, by name.
     """
 
     options: Options
@@ -61,7 +75,7 @@ class Stage:
     settings: Settings
     view: View
     tail: CycleTail
-    job: "subprocess.Popen[bytes] | None" = None
+    programs: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
 
     @classmethod
     def open(cls, options: Options, console: Console, config: str) -> "Stage":
@@ -103,7 +117,7 @@ class Stage:
     def spawn(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         """Start a program with its output in the run's ``logs/NAME.log``."""
         with (self.options.run.logs / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
+            self.programs[name] = subprocess.Popen(
                 command,
                 cwd=self.options.project,
                 stdin=subprocess.DEVNULL,
@@ -111,16 +125,41 @@ class Stage:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C in the terminal is the demo's to handle
             )
+        return self.programs[name]
 
     def call(self, name: str, arguments: Sequence[str]) -> None:
-        """Run a Python program to its end.
+        """Run a Python program to its end, with its output in the run's ``logs/NAME.log``.
 
         Raises:
-            PermanentError: It failed; with its last lines.
+            PermanentError: It failed or did not end in time; with its last lines.
         """
         process = self.spawn(name, [sys.executable, *arguments])
-        if process.wait(timeout=_STOP_S) != 0:
-            raise PermanentError(self._failure(name, f"ended with code {process.returncode}"))
+        usual_s = self.options.usual.program_s
+        try:
+            code = process.wait(timeout=_PATIENCE * usual_s)
+        except subprocess.TimeoutExpired as e:
+            raise PermanentError(_waited(f"{name} to end", usual_s) + self._last_lines(name)) from e
+        if code != 0:
+            raise PermanentError(self._failure(name, code))
+
+    def show(self, name: str, arguments: Sequence[str], errors: IO[bytes] | None = None) -> int:
+        """Run a Python program that prints what came of the whole run, and return its exit code.
+
+        Args:
+            name: What the program is called in a message.
+            arguments: Of the interpreter.
+            errors: Where its standard error goes; ``None``: to the terminal too.
+
+        Raises:
+            PermanentError: It did not end in time.
+        """
+        o = self.options
+        usual_s = o.usual.program_s + o.duration_s  # the longer the run, the more there is to read
+        command, limit_s = [sys.executable, *arguments], _PATIENCE * usual_s
+        try:
+            return subprocess.run(command, cwd=o.project, stderr=errors, check=False, timeout=limit_s).returncode
+        except subprocess.TimeoutExpired as e:
+            raise PermanentError(_waited(f"{name} to end", usual_s)) from e
 
     def start_job(self) -> None:
         """Start the job as a user does and wait for its first decision.
@@ -129,51 +168,61 @@ class Stage:
             PermanentError: It ended, or decided nothing in time.
         """
         with self.step(f"job: ./spark-submit.sh --config {self.config}, until its first decision"):
-            self.job = self.spawn("job", [str(self.options.project / "spark-submit.sh"), "--config", self.config])
-            limit = time.monotonic() + _FIRST_CYCLE_S
-            while self.view.latest is None:
-                self._look()
-                if time.monotonic() > limit:
-                    raise PermanentError(self._failure("job", f"took no decision in {_FIRST_CYCLE_S:.0f} s"))
-                time.sleep(_LOOK_S)
+            self.spawn("job", [str(self.options.project / "spark-submit.sh"), "--config", self.config])
+            usual_s = self.options.usual.first_decision_s
+            self._await("the job's first decision", "job", lambda: self.view.latest is not None, usual_s)
 
     def drive(self) -> tuple[float, float]:
         """Run the load while showing the group, until everything is processed; return when the load began and ended.
 
         Raises:
-            PermanentError: The job or the load generator failed.
+            PermanentError: The job or the load generator failed, or something did not come in time.
         """
         o = self.options
         generator = self.spawn("load", self._load_command())
         began_at, began = self.clock.now(), time.monotonic()
         self.view.started_at = began_at
         phases = tuple((name, share * o.duration_s) for name, share in PHASES)
-        ended_at: float | None = None
         with Screen(self.console) as screen:
-            while ended_at is None or not self._is_processed(ended_at):
-                self._look()
+
+            def show() -> None:
                 screen.show(self.view, Progress(phases=phases, elapsed_s=time.monotonic() - began))
-                if ended_at is None and generator.poll() is not None:
-                    if generator.returncode:
-                        raise PermanentError(self._failure("load", f"ended with code {generator.returncode}"))
-                    ended_at = self.clock.now()
-                    self.view.note = "the load has ended; waiting until everything is processed"
-                if ended_at is not None and self.clock.now() > ended_at + _PROCESSED_S:
-                    break
-                time.sleep(_LOOK_S)
-        return began_at, ended_at or began_at
+
+            self._await("the load to end", "load", lambda: generator.poll() is not None, o.duration_s, show)
+            ended_at = self.clock.now()
+            self.view.note = "the load has ended; waiting until everything is processed"
+            processed = partial(self._is_processed, ended_at)
+            self._await("the load to be processed", "job", processed, o.usual.processed_s, show)
+        return began_at, ended_at
+
+    def _await(
+        self, what: str, program: str, come: Callable[[], bool], usual_s: float, show: Callable[[], None] = lambda: None
+    ) -> None:
+        """Look at the job's cycles, and show them, until what a program does has come.
+
+        Raises:
+            PermanentError: A program failed, or that did not come in three times its usual time.
+        """
+        limit = time.monotonic() + _PATIENCE * usual_s
+        while True:
+            self._look()
+            show()
+            if come():
+                return
+            if time.monotonic() > limit:
+                raise PermanentError(f"{_waited(what, usual_s)}; {self._last_decision()}{self._last_lines(program)}")
+            time.sleep(_LOOK_S)
 
     def stop_job(self) -> None:
         """End the job in order, by force if that takes long."""
-        if self.job is None:
-            return
+        job = self.programs.pop("job")
         with self.step("job told to stop"):
-            self.job.terminate()
+            job.terminate()
             try:
-                self.job.wait(timeout=_STOP_S)
+                job.wait(timeout=_STOP_S)
             except subprocess.TimeoutExpired:
-                os.killpg(self.job.pid, signal.SIGKILL)
-                self.job.wait()
+                os.killpg(job.pid, signal.SIGKILL)
+                job.wait()
 
     def print_history(self, *arguments: str) -> None:
         """Print the decision history from the tables, through Spark SQL."""
@@ -181,8 +230,7 @@ class Stage:
         script = str(self.options.project / "jobs" / "history.py")
         file = self.options.run.logs / "history.log"
         with file.open("ab") as log:
-            command = [sys.executable, script, "--config", self.config, *arguments]
-            code = subprocess.run(command, cwd=self.options.project, stderr=log, check=False).returncode
+            code = self.show("decision history", [script, "--config", self.config, *arguments], log)
         if code:
             self._say(f"[red]the decision history could not be printed, see {file}[/]")
 
@@ -201,13 +249,20 @@ class Stage:
     def _look(self) -> None:
         for cycle in self.tail.read():
             self.view.take(cycle)
-        if self.job is not None and self.job.poll() is not None:
-            raise PermanentError(self._failure("job", f"ended with code {self.job.returncode}"))
+        for name, program in self.programs.items():
+            if (code := program.poll()) is not None and (code or name == "job"):
+                raise PermanentError(self._failure(name, code))
 
     def _is_processed(self, ended_at: float) -> bool:
         cycle = self.view.latest
         sampled_at = 0.0 if cycle is None else cycle.t - (cycle.sample_age_s or 0.0)
         return cycle is not None and cycle.known and cycle.total_lag_records == 0 and sampled_at > ended_at
+
+    def _last_decision(self) -> str:
+        cycle = self.view.latest
+        if cycle is None:
+            return "no decision was taken"
+        return f"the last decision: {cycle.reason}, lag {cycle.total_lag_records} records, {cycle.detail}"
 
     def _load_command(self) -> list[str]:
         o = self.options
@@ -216,12 +271,14 @@ class Stage:
             *("--duration", str(o.duration_s), "--seed", str(o.seed), "--log", str(o.run.logs)),
         ]
 
-    def _failure(self, name: str, what: str) -> str:
+    def _failure(self, name: str, code: int) -> str:
+        return f"the {name} ended with code {code}{self._last_lines(name)}"
+
+    def _last_lines(self, name: str) -> str:
         files = [self.options.run.logs / f"{name}.log"]
         if name == "job":
             files.append(self.options.run.state / "logs" / "job.log")
-        tails = "".join(f"\nthe last lines of {file}:\n{_tail(file)}" for file in files if file.exists())
-        return f"the {name} {what}{tails}"
+        return "".join(f"\nthe last lines of {file}:\n{_tail(file)}" for file in files if file.exists())
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
@@ -242,11 +299,19 @@ def step(console: Console, text: str) -> Iterator[Callable[[str], None]]:
     console.print(f"[green]✓[/] {text}{result} [dim]{took}[/]", highlight=False, soft_wrap=True)
 
 
+def _waited(what: str, usual_s: float) -> str:
+    return f"waited {_PATIENCE * usual_s:.0f} s for {what}, {_PATIENCE} times as long as that takes"
+
+
 def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     config = {"message.timestamp.type": "LogAppendTime"}  # latency counts from the append
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
-    admin.create_topics([new])[topic].result(timeout=30)
+    try:
+        admin.create_topics([new])[topic].result(timeout=_TOPIC_S)
+    except (KafkaException, TimeoutError) as e:
+        msg = f"topic {topic} was not made within {_TOPIC_S:.0f} s: {e!r}"
+        raise PermanentError(msg) from e
 
 
 def _tail(file: Path) -> str:
