@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import jars
 from autoscaler.devtools.broker import Broker, Cluster
+from tests.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,13 +139,12 @@ def create_topic(cluster: Cluster, name: str, partitions: int = 1, **config: obj
     settings = {key.replace("_", "."): str(value) for key, value in config.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(cluster.nodes)), config=settings)
     admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
-    limit = time.monotonic() + 30
-    while True:
-        found = admin.list_topics(name, timeout=10).topics[name].partitions
-        if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
-            return name
-        assert time.monotonic() < limit, f"{name} has leaders for {found} only"
-        time.sleep(0.05)
+
+    def leaders() -> list[int]:
+        return [p.leader for p in admin.list_topics(name, timeout=10).topics[name].partitions.values()]
+
+    until(f"{name} has its leaders", leaders, lambda found: len(found) == partitions and min(found) >= 0, within_s=30)
+    return name
 
 
 @pytest.fixture

@@ -5,14 +5,18 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
+from tests.until import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "spark-submit.sh"
@@ -102,7 +106,7 @@ class Script:
         return self._read("arguments").splitlines()
 
     def driver(self) -> psutil.Process:
-        until(lambda: any(n.startswith("driver ") and n != "driver told" for n in self.notes()))
+        until("a driver", self.notes, lambda notes: any(n.startswith("driver ") and n != "driver told" for n in notes))
         return psutil.Process(int(next(n for n in self.notes() if n.startswith("driver ") and n != "driver told").split()[1]))
 
     def _read(self, name: str) -> str:
@@ -112,13 +116,6 @@ class Script:
     def _env(self) -> dict[str, str]:
         own = {"AUTOSCALER_SPARK_SUBMIT": str(self.home / "spark-submit"), "AUTOSCALER_PYTHON": sys.executable}
         return {**os.environ, **own, **self.environment}
-
-
-def until(condition: Callable[[], bool], *, within_s: float = 60) -> None:
-    limit = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < limit, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def gone(pid: int) -> bool:
@@ -283,7 +280,7 @@ def test_told_twice_it_kills_at_once(script: Script) -> None:
     with script.running() as process:
         driver = script.driver()
         process.terminate()
-        until(lambda: "driver told" in script.notes())
+        until("the driver is told", script.notes, lambda notes: "driver told" in notes)
         process.terminate()
         assert process.wait(60) == 137
     assert gone(driver.pid)
@@ -314,7 +311,7 @@ def test_nothing_outlives_the_script_when_it_is_killed(script: Script) -> None:
     with script.running() as process:
         driver = script.driver()
         process.kill()
-    until(lambda: gone(driver.pid) and all(gone(pid) for pid in script.starts()))
+    until("all are gone", lambda: gone(driver.pid) and all(gone(pid) for pid in script.starts()))
 
 
 def test_two_cannot_run_on_one_state_directory(script: Script) -> None:

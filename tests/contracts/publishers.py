@@ -15,6 +15,7 @@ from autoscaler.model import GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanPublisher
 from autoscaler.testing import FakeClock, FakePublisher
 from tests.kafka.log_worker import LogWorker
+from tests.until import until
 
 PATIENCE_S = 150.0
 
@@ -121,7 +122,7 @@ class KafkaWorld:
         assert producer.flush(30) == 0
 
     def until(self, wanted: Callable[[GroupState], bool]) -> GroupState:
-        return until(self.publisher, wanted, self.seen)
+        return observed(self.publisher, wanted, self.seen)
 
     def close(self) -> None:
         for worker in self.workers.values():
@@ -140,13 +141,13 @@ def commit(broker: Broker, group: str, topic: str, offsets: dict[int, int]) -> N
         consumer.close()
 
 
-def until(publisher: PlanPublisher, wanted: Callable[[GroupState], bool], seen: list[HandoverDone] | None = None) -> GroupState:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+def observed(
+    publisher: PlanPublisher, wanted: Callable[[GroupState], bool], seen: list[HandoverDone] | None = None
+) -> GroupState:
+    def look() -> GroupState:
         state = publisher.observe()
         if seen is not None:
-            seen += state.completed
-        if wanted(state):
-            return state
-        assert time.monotonic() < deadline, state
-        time.sleep(0.01)
+            seen.extend(state.completed)
+        return state
+
+    return until("the group as wanted", look, wanted)

@@ -1,6 +1,5 @@
 """One contract for ``PlacementPublisher``, kept by the fake and by the real control log, which members read as they do."""
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from autoscaler.handover.placement_record import Placement
 from autoscaler.model import TopicPartition
 from autoscaler.ports import PlacementPublisher
 from autoscaler.testing import FakePlacements
+from tests.until import until
 
 PATIENCE_S = 60.0
 Owners = Mapping[TopicPartition, str]
@@ -64,10 +64,7 @@ class KafkaWorld:
         self._reader.on_change(self._said.append)
 
     def told(self, last: Owners) -> list[Owners]:
-        limit = time.monotonic() + PATIENCE_S
-        while not self._said or _owners(self._said[-1]) != last:
-            assert time.monotonic() < limit, self._said
-            time.sleep(0.01)
+        until(f"{last} is told", lambda: list(self._said), lambda said: said and _owners(said[-1]) == last)
         return [_owners(p) for p in self._said]
 
     def take_over(self) -> KafkaPlacements:

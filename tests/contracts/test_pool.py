@@ -1,7 +1,7 @@
 """One contract for ``WorkerPool``, kept by the fake and by real processes."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,7 @@ from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import TransientError
 from autoscaler.ports import PoolState, WorkerPool
 from autoscaler.testing import FakeClock, FakePool
+from tests.until import until
 
 PATIENCE_S = 90.0
 NOBODY: frozenset[int] = frozenset()
@@ -55,7 +56,7 @@ class ProcessWorld:
         instance = self.pool.observe().running[slot]
         (process,) = carrying(instance)
         process.kill()
-        wait_for(lambda: slot not in self.pool.observe().running)
+        until(f"{slot} has ended", lambda: slot not in self.pool.observe().running)
 
     def passes(self) -> None:
         time.sleep(0.02)
@@ -80,13 +81,6 @@ def carrying(instance: str) -> list[psutil.Process]:
         except (psutil.Error, OSError):
             continue
     return out
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(params=["fake", "processes"])
@@ -142,7 +136,7 @@ def test_a_slot_that_still_holds_something_is_left_alone(world: World) -> None:
 def test_a_releasable_slot_that_is_not_requested_ends(world: World) -> None:
     before = run(world, 0, 1)
     world.pool.apply(slots(0), expected=slots(0, 1), releasable=slots(1))
-    wait_for(lambda: set(world.pool.observe().running) == {0})
+    until("0 runs again", lambda: world.pool.observe().running, lambda running: set(running) == {0})
     state = world.pool.observe()
     assert state.running[0] == before.running[0]
     assert state.ended == {before.running[1]}
@@ -161,7 +155,7 @@ def test_a_death_is_told_with_its_instance_and_the_slot_runs_again_as_another_on
         world.passes()
         return 1 in run(world, 0, 1).running
 
-    wait_for(again)
+    until("it runs again", again)
     state = world.pool.observe()
     assert state.running[1] not in {before.running[1], before.running[0]}
     assert before.running[1] in state.ended

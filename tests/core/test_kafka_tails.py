@@ -1,7 +1,6 @@
 """One look at a time for all groups: what is asked for is looked at in turn, and answers go to whoever asked for just that."""
 
 import threading
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from autoscaler.adapters.kafka import transaction_markers
 from autoscaler.adapters.kafka.transaction_markers import KafkaTails
 from autoscaler.model import Span, TopicPartition
+from tests.until import until
 
 P = [TopicPartition("t", n) for n in range(5)]
 ONE, TWO = Span(0, 1), Span(1, 2)
@@ -45,10 +45,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> Looked:
 
 
 def until_empty(tails: Looked, group: str, wanted: Mapping[TopicPartition, Span]) -> None:
-    limit = time.monotonic() + 60
-    while (found := tails.of(group).empty()) != wanted:
-        assert time.monotonic() < limit, found
-        time.sleep(0.01)
+    until(f"{wanted} are empty", tails.of(group).empty, lambda found: found == wanted)
 
 
 def test_groups_are_answered_each_for_the_span_that_it_asked_for(tails: Looked) -> None:

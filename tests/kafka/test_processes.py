@@ -19,8 +19,9 @@ from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import AddWorkers, RemoveWorkers
 from autoscaler.testing import FakeClock
-from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots, wait_for
+from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots
 from tests.scenarios.native_world import NativeWorld, even
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,7 +45,7 @@ def test_a_worker_knows_its_name_its_instance_and_what_it_was_given(directory: P
         group="g", settings=settings, directory=directory, environment={"A": "1", "B": "pool"}, clock=SystemClock()
     )
     pool.apply(slots(4), expected=NOBODY, releasable=NOBODY)
-    wait_for(lambda: 4 not in pool.observe().running)
+    until("4 has ended", lambda: 4 not in pool.observe().running)
     (instance,) = pool.observe().ended
     pool.close()
     said, python = (directory / "worker-4.log").read_text(encoding="utf-8").splitlines()
@@ -62,7 +63,7 @@ def test_logs_of_several_lives_are_appended(directory: Path) -> None:
         log = directory / "worker-0.log"
         return log.read_text(encoding="utf-8").count("a life") if log.exists() else 0
 
-    wait_for(lambda: lives() >= 2)
+    until("two live", lambda: lives() >= 2)
     pool.close()
 
 
@@ -99,7 +100,7 @@ def test_a_crash_between_writing_ahead_and_noting_the_process_doubles_nothing(di
     data = json.loads(record.read_text(encoding="utf-8"))
     if known == "not started":
         psutil.Process(data["pid"]).kill()
-        wait_for(lambda: not carrying(instance))
+        until("it is gone", lambda: not carrying(instance))
     record.write_text(json.dumps({**data, "pid": None, "created": None}), encoding="utf-8")
     second = process_pool(directory)
     state = second.observe()
@@ -165,7 +166,7 @@ time.sleep(600)
         instance = pool.observe().running[0]
         (process,) = carrying(instance)
         process.kill()
-        wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        until("it is a zombie", lambda: process.status() == psutil.STATUS_ZOMBIE)
         os.kill(process.pid, 0)
         state = pool.observe()
         pool.close()
@@ -181,7 +182,7 @@ def test_one_that_keeps_dying_is_started_ever_more_seldom_and_not_beyond_the_lim
     pauses = []
     for _ in range(5):
         pool.apply(slots(0), expected=frozenset(pool.observe().running), releasable=NOBODY)
-        wait_for(lambda: not pool.observe().running)
+        until("all have ended", lambda: not pool.observe().running)
         pause_s = pool.observe().restarting[0]
         pauses.append(pause_s)
         clock.advance(pause_s - 0.01)
@@ -202,7 +203,7 @@ def test_half_a_minute_of_health_begins_the_pauses_anew(directory: Path) -> None
         clock.advance(lived_s)
         (process,) = carrying(pool.observe().running[0])
         process.kill()
-        wait_for(lambda: not pool.observe().running)
+        until("all have ended", lambda: not pool.observe().running)
         pauses.append(pool.observe().restarting[0])
         clock.advance(pauses[-1])
     assert pauses == pytest.approx([1.0, 2.0, 1.0])
@@ -223,15 +224,15 @@ def test_one_that_does_not_end_in_time_is_killed_with_what_it_started(directory:
     pool = ProcessPool(group="g", settings=settings, directory=directory, environment={}, clock=clock)
     pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
     log = directory / "worker-0.log"
-    wait_for(lambda: log.read_text(encoding="utf-8").endswith("\n"))
+    until("a whole line", lambda: log.read_text(encoding="utf-8").endswith("\n"))
     child = psutil.Process(int(log.read_text(encoding="utf-8")))
     pool.apply(NOBODY, expected=slots(0), releasable=slots(0))
     clock.advance(4.9)
     pool.apply(NOBODY, expected=slots(0), releasable=slots(0))  # told again; its time goes on
     assert set(pool.observe().running) == {0}
     clock.advance(0.2)
-    wait_for(lambda: not pool.observe().running)
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until("all have ended", lambda: not pool.observe().running)
+    until("the child has ended", lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     assert not pool.observe().restarting
     pool.close()
 
@@ -246,7 +247,7 @@ def test_a_slot_asked_for_again_while_it_drains_runs_anew_at_once_when_it_has_en
         pool.apply(slots(0), expected=slots(0), releasable=NOBODY)
         return pool.observe().running.get(0, first) != first
 
-    wait_for(again)
+    until("it runs again", again)
     assert pool.observe().ended == {first}
     pool.stop_all(5.0)
     assert pool.observe().running == {}
@@ -268,11 +269,12 @@ def test_workers_take_signals_that_the_controller_ignores_and_are_in_a_session_o
         pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
         (process,) = carrying(pool.observe().running[0])
         assert os.getsid(process.pid) == process.pid
-        deadline = time.monotonic() + 30
-        while 0 in pool.observe().running:
-            assert time.monotonic() < deadline
+
+        def interrupted() -> bool:
             process.send_signal(signal.SIGINT)
-            time.sleep(0.05)
+            return 0 not in pool.observe().running
+
+        until("it ends of an interrupt", interrupted, every_s=0.05)
         pool.close()
     finally:
         signal.signal(signal.SIGINT, previous)
@@ -306,7 +308,7 @@ def behind_a_shell(directory: Path, *arguments: str, clock: FakeClock | None = N
 
 def worker_of(directory: Path) -> psutil.Process:
     log = directory / "worker-0.log"
-    wait_for(lambda: log.exists() and log.read_text(encoding="utf-8").endswith("\n"))
+    until("a whole line", lambda: log.exists() and log.read_text(encoding="utf-8").endswith("\n"))
     return psutil.Process(int(log.read_text(encoding="utf-8").split()[0]))
 
 
@@ -325,10 +327,10 @@ def test_a_worker_behind_a_shell_is_told_to_end_and_has_ended_when_it_has(direct
         assert (state.running, state.ended) == ({0: instance}, frozenset()), "it still works off what it has"
         return what in (directory / "worker-0.log").read_text(encoding="utf-8")
 
-    wait_for(lambda: said("told"))
+    until("it is told", lambda: said("told"))
     assert not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE
     go.touch()
-    wait_for(lambda: not pool.observe().running)
+    until("all have ended", lambda: not pool.observe().running)
     assert pool.observe().ended == {instance}
     assert (directory / "worker-0.log").read_text(encoding="utf-8").split()[1:] == ["told", "done"]
     pool.close()
@@ -343,14 +345,14 @@ def test_what_a_killed_shell_leaves_behind_is_ended_before_the_slot_runs_anew(di
     shell = worker.parent()
     assert shell is not None
     shell.kill()
-    wait_for(lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
+    until("the shell has ended", lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
     for advance in (0.0, 4.9):
         clock.advance(advance)
         pool.apply(slots(0), expected=slots(0), releasable=NOBODY)
         assert (pool.observe().running, pool.observe().ended) == ({0: first}, frozenset()), "it may still act"
         assert worker.is_running()
     clock.advance(0.2)
-    wait_for(lambda: not pool.observe().running)
+    until("all have ended", lambda: not pool.observe().running)
     assert pool.observe().ended == {first}
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert set(pool.observe().restarting) == {0}, "it ended unasked"
@@ -364,7 +366,7 @@ def test_what_a_shell_has_left_behind_is_killed_with_all_others_when_all_are_sto
     shell = worker.parent()
     assert shell is not None
     shell.kill()
-    wait_for(lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
+    until("the shell has ended", lambda: not shell.is_running() or shell.status() == psutil.STATUS_ZOMBIE)
     assert set(pool.observe().running) == {0}, "told to end, and ignores it"
     pool.stop_all(0.0)
     assert pool.observe().running == {}
@@ -385,7 +387,7 @@ def test_a_worker_whose_shell_ended_while_nobody_looked_is_adopted(directory: Pa
     second = behind_a_shell(directory)
     assert second.observe() == before
     worker.kill()
-    wait_for(lambda: not second.observe().running)
+    until("all have ended", lambda: not second.observe().running)
     assert second.observe().ended == set(before.running.values())
     second.close()
 
@@ -404,7 +406,7 @@ def test_who_was_told_to_end_is_known_to_be_ending_after_a_restart(directory: Pa
     again = process_pool(directory, *CLOSES_SLOWLY)
     seen = again.observe()
     assert (set(seen.running), seen.draining) == ({0, 1}, slots(1))
-    wait_for(lambda: set(again.observe().running) == {0})
+    until("0 runs again", lambda: set(again.observe().running) == {0})
     assert again.observe().draining == NOBODY
     again.apply(slots(0, 1), expected=slots(0), releasable=NOBODY)
     assert (set(again.observe().running), again.observe().draining) == ({0, 1}, NOBODY), "asked for again"
@@ -423,7 +425,7 @@ def test_who_was_told_to_end_and_does_not_is_killed_after_a_restart_too(director
     first.apply(NOBODY, expected=slots(0), releasable=slots(0))
     first.close()
     second = pool()
-    wait_for(lambda: not second.observe().running)
+    until("all have ended", lambda: not second.observe().running)
     second.close()
 
 
@@ -438,12 +440,15 @@ def test_consumers_of_a_native_group_that_are_ending_are_not_asked_for_by_a_rest
     start()
     world.run(even(world, 280), 30)
     assert len(pool.observe().running) == 4
-    while not any(isinstance(a, RemoveWorkers) for a in world.tick(even(world, 40)).actions):
-        assert len(world.decisions) < 200
+    until(
+        "consumers are to end",
+        lambda: world.tick(even(world, 40)).actions,
+        lambda found: any(isinstance(a, RemoveWorkers) for a in found),
+    )
     told = set(world.decisions[-1].requested)
     pool.close()  # the job ends, and is back at once
     pool = process_pool(directory, *CLOSES_SLOWLY)
     start()
-    wait_for(lambda: world.tick(even(world, 40), 0.2) is not None and set(pool.observe().running) == told)
+    until("those told to run do", lambda: world.tick(even(world, 40), 0.2) is not None and set(pool.observe().running) == told)
     assert not any(isinstance(a, AddWorkers) for d in world.decisions[-20:] for a in d.actions)
     pool.close()

@@ -12,6 +12,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 
 from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor, placement_follower
 from autoscaler.handover.placement_record import Placement, encode, key_of
+from tests.until import until
 
 FIRST, SECOND = {("a", 0): "m0", ("a", 1): "m0"}, {("a", 0): "m0", ("a", 1): "m1"}
 PATIENCE_S = 20.0
@@ -46,10 +47,7 @@ class Log:
     def lose(self, error: Exception) -> None:
         """Let the connection be lost, and wait until another client reads."""
         before, self.fails = self.opened, error
-        limit = time.monotonic() + PATIENCE_S
-        while self.opened == before:
-            assert time.monotonic() < limit
-            time.sleep(0.001)
+        until("another client reads", lambda: self.opened != before, every_s=0.001)
         self.settle()
 
     def client(self, **settings: object) -> "Client":
@@ -152,11 +150,8 @@ def lead(log: Log) -> Iterator[Callable[..., Leader]]:
         leader.placements.close()
 
 
-def lapsed(leader: Leader) -> bool:
-    limit = time.monotonic() + PATIENCE_S
-    while leader.placements.latest() is not None and time.monotonic() < limit:
-        time.sleep(0.01)
-    return leader.placements.latest() is None
+def lapses(leader: Leader) -> None:
+    until("the placement lapses", leader.placements.latest, lambda found: found is None)
 
 
 def test_a_controller_that_comes_back_with_the_same_placement_is_followed_again(log: Log, lead: Callable[..., Leader]) -> None:
@@ -164,7 +159,7 @@ def test_a_controller_that_comes_back_with_the_same_placement_is_followed_again(
     log.write(FIRST, valid_s=0.5)
     log.settle()
     assert leader.rebalance() == {"id0": [0, 1], "id1": []}
-    assert lapsed(leader), "nobody has written for longer than it counts"
+    lapses(leader)
     assert leader.rebalance() != {"id0": [0, 1], "id1": []}, "a member came or went meanwhile: sticky"
     log.write(FIRST)
     log.settle()
@@ -180,7 +175,7 @@ def test_a_controller_that_comes_back_before_anything_was_assigned_without_it_mo
     log.write(FIRST, valid_s=0.5)
     log.settle()
     leader.rebalance()
-    assert lapsed(leader)
+    lapses(leader)
     log.write(FIRST)
     log.settle()
     assert leader.placements.latest() is not None
@@ -223,7 +218,7 @@ def test_a_connection_that_was_lost_does_not_bring_a_lapsed_placement_back(log: 
     log.write(FIRST, valid_s=0.3)
     log.write(SECOND, group="another")  # of the same partition
     log.settle()
-    assert lapsed(leader)
+    lapses(leader)
     log.lose(KafkaConnectionError("away"))
     assert leader.placements.latest() is None, "nobody has written it again"
 

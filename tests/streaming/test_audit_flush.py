@@ -1,7 +1,6 @@
 """Buffer, journal and flusher over tables in memory: killed at every point, refused, delayed."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.errors import TransientError
 from autoscaler.ports import ActionOutcome
 from tests.streaming import audit_cases as cases
+from tests.until import until
 
 
 class KilledError(BaseException):
@@ -346,13 +346,6 @@ def test_a_line_cut_off_by_a_kill_is_left_out_and_the_rest_is_read(
     assert "line 2 is left out" in caplog.text
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 @pytest.fixture
 def threaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Flusher, Buffer, Store, Tables]]:
     monkeypatch.setattr("autoscaler.adapters.audit.flusher._GAP_S", 0.01)
@@ -368,7 +361,7 @@ def test_the_thread_writes_at_once_after_a_plan_and_the_rest_on_close(threaded: 
     assert not any(t.name == "audit-flush" for t in threading.enumerate())
     buffer.add(acting(cases.T0))
     flusher.wake(at_once=True)
-    wait_for(lambda: len(store.rows["loads"]) == 1)
+    until("a row", lambda: len(store.rows["loads"]) == 1, every_s=0.005)
     buffer.add(idle(cases.T0 + 1))
     flusher.wake(at_once=False)
     flusher.close(10.0)
@@ -389,7 +382,7 @@ def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, T
     for number in range(1, 5):
         cycles = number
         flusher.wake(at_once=number == 1)
-        wait_for(partial(committed, number))
+        until(f"{number} is committed", partial(committed, number), every_s=0.005)
     assert committed_after == [1, 2, 3, 4]
 
 
@@ -407,7 +400,7 @@ def test_the_thread_goes_on_after_a_defect(
     tables.trouble = fail_twice
     buffer.add(acting(cases.T0))
     flusher.wake(at_once=True)
-    wait_for(lambda: len(store.rows["loads"]) == 1)
+    until("a row", lambda: len(store.rows["loads"]) == 1, every_s=0.005)
     assert [r.levelname for r in caplog.records if "rows wait" in r.message] == ["ERROR", "WARNING"]
     assert len(store.rows["decisions"]) == 1
 

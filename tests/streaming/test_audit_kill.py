@@ -17,6 +17,7 @@ import pytest
 
 from autoscaler.adapters.audit.tables import TABLES
 from tests.streaming.audit_victim import LIFE
+from tests.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,11 +44,12 @@ def published(place: Path) -> int:
 
 def wait_for_new(process: "subprocess.Popen[bytes]", place: Path, before: tuple[int, int], log: Path) -> None:
     """Wait until the life has published plans and committed more than its tables."""
-    deadline = time.monotonic() + 120
-    while published(place) < before[0] + 3 or commits(place) < before[1] + 2 + len(TABLES):
+
+    def come() -> bool:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.02)
+        return published(place) >= before[0] + 3 and commits(place) >= before[1] + 2 + len(TABLES)
+
+    until("plans and commits", come, explain=log.read_text)
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -13,6 +13,7 @@ from autoscaler.handover.records import Tp
 from autoscaler.worker import BatchReport, Fail, OnError, RefusedError, Skip, process
 from autoscaler.worker.delivery import Batch, Lease, Run
 from autoscaler.worker.key_ordered_dispatch import Lanes
+from tests.until import until
 
 Where = tuple[int, int]
 
@@ -233,8 +234,7 @@ def test_a_lease_that_ends_between_handing_out_and_handling_is_noticed() -> None
 
     def do(_r: Record) -> None:
         assert desk.batch is not None
-        while len(desk.batch.handed_out()) < 3:  # others wait for their key
-            time.sleep(0.001)
+        until("three are handed out: others wait for their key", desk.batch.handed_out, lambda out: len(out) >= 3, every_s=0.001)
         desk.over = True
 
     seen = Seen(do)

@@ -1,0 +1,70 @@
+"""How tests and benches wait: they look again and again until something is there, and say what they saw last."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar, overload
+
+T = TypeVar("T")
+Errors = type[Exception] | tuple[type[Exception], ...]
+PATIENCE_S = 150.0  # what comes at once on an idle machine takes its time on a busy one
+
+
+@overload
+def until(
+    what: str,
+    look: Callable[[], T | None],
+    *,
+    explain: Callable[[], object] = ...,
+    passing: Errors = ...,
+    within_s: float = ...,
+    every_s: float = ...,
+) -> T: ...
+@overload
+def until(
+    what: str,
+    look: Callable[[], T],
+    holds: Callable[[T], object],
+    *,
+    explain: Callable[[], object] = ...,
+    passing: Errors = ...,
+    within_s: float = ...,
+    every_s: float = ...,
+) -> T: ...
+def until(
+    what: str,
+    look: Callable[[], T],
+    holds: Callable[[T], object] = lambda seen: seen is not None and seen is not False,
+    *,
+    explain: Callable[[], object] = str,
+    passing: Errors = (),
+    within_s: float = PATIENCE_S,
+    every_s: float = 0.02,
+) -> T:
+    """Look until what is seen holds, and return it.
+
+    Args:
+        what: What is waited for, for the message.
+        look: Returns what there is now.
+        holds: Whether that is what is waited for; by default anything but ``None`` and ``False`` is.
+        explain: Returns what else to say where it never comes, such as the last lines of a log.
+        passing: Errors of ``look`` that mean: not yet.
+        within_s: How long to go on.
+        every_s: Pause between two looks.
+
+    Raises:
+        AssertionError: It did not come in time; with what was seen last.
+    """
+    limit = time.monotonic() + within_s
+    while True:
+        try:
+            found = look()
+        except passing as e:
+            last = repr(e)
+        else:
+            if holds(found):
+                return found
+            last = str(found)
+        if time.monotonic() > limit:
+            msg = f"{what}: did not come within {within_s:.0f} s; last seen: {last}\n{explain()}"
+            raise AssertionError(msg)
+        time.sleep(every_s)
