@@ -50,7 +50,4 @@ def _tables(root: Path) -> tuple[str, ...]:
         check_tables(root / "tables")
     except SettingsError as e:
         return e.problems
-    except (OSError, ValueError, LookupError) as e:
-        said = f"state_dir: the tables in {root / 'tables'} cannot be read ({type(e).__name__}: {e})"
-        return (f"{said}: move them away, or name another state_dir",)
     return ()

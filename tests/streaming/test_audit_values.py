@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
 from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.audit.rows import Cycle
-from autoscaler.adapters.audit.tables import TABLES, differences, json_type
+from autoscaler.adapters.audit.tables import TABLES, Difference, addition, differences
 from autoscaler.console.cycle_reader import Cycle as Line
 from autoscaler.model import (
     Action,
@@ -169,16 +170,32 @@ def test_a_decisions_row_names_members_and_both_assignments() -> None:
 
 def test_every_table_fits_its_own_schema_and_says_what_differs_in_another() -> None:
     for table in TABLES.values():
-        found = {f.name: json_type(f.type) for f in table.schema}
-        assert differences(table, found, ["date"]) == []
-        assert set(table.key) <= set(found)
-    table = TABLES["actions"]
-    found = {f.name: json_type(f.type) for f in table.schema if f.name != "error"} | {"epoch": "string"}
-    assert differences(table, found, []) == [
-        "column epoch is string, not long",
-        "column error is missing",
-        "it is partitioned by nothing, not by date",
+        assert list(differences(table.schema, table.schema)) == []
+        assert set(table.key) <= set(table.schema.names)
+    wanted = TABLES["actions"].schema
+    found = [f.with_type(pa.string()) if f.name == "epoch" else f for f in wanted if f.name != "error"]
+    assert list(differences(wanted, [*found, pa.field("of_a_user", pa.decimal128(9))])) == [
+        Difference(path="`epoch`", wanted=pa.int64(), found=pa.string()),
+        Difference(path="`error`", wanted=pa.string(), found=None),
     ]
+
+
+def test_what_a_table_lacks_within_structs_is_added_there() -> None:
+    field = pa.field
+    step = [field("kind", pa.string()), field("target", pa.int32())]
+    found = pa.schema([field("steps", pa.list_(pa.struct(step[:1]))), field("place", pa.struct(step))])
+    wanted = pa.schema([
+        field("steps", pa.list_(pa.struct(step))),
+        field("place", pa.struct([field("target", pa.int64()), field("near", pa.list_(pa.struct(step)))])),
+    ])  # fmt: skip
+    different = list(differences(wanted, found))
+    assert [(x.path, x.found) for x in different] == [
+        ("`steps`.`element`.`target`", None), ("`place`.`target`", pa.int32()), ("`place`.`near`", None),
+    ]  # fmt: skip
+    assert addition("/t", [x for x in different if x.found is None]) == (
+        "ALTER TABLE delta.`/t` ADD COLUMNS (`steps`.`element`.`target` INT, "
+        "`place`.`near` ARRAY<STRUCT<`kind`: STRING, `target`: INT>>)"
+    )
 
 
 class StoppedClock:

@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -25,8 +26,8 @@ from autoscaler.adapters.audit.decision_json import restore
 from autoscaler.adapters.audit.flusher import Flusher, Key
 from autoscaler.adapters.audit.journal import Journal, recovered
 from autoscaler.adapters.audit.rows import Cycle, day, measured_of
-from autoscaler.adapters.audit.schema_check import check_tables
-from autoscaler.adapters.audit.tables import MEASURED, TABLES, ddl, sql_type
+from autoscaler.adapters.audit.schema_check import check_tables, lacking
+from autoscaler.adapters.audit.tables import MEASURED, TABLES, Table, addition, columns, ddl, sql_type
 from autoscaler.adapters.audit.views import UNPACK, VIEWS
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import CapacitySource, Decision, HandoverDone, LoadSnapshot, TopicPartition
@@ -173,11 +174,12 @@ class DeltaAudit:
 class SparkTables:
     """Implements ``TableWriter`` with delta-spark; used by the flusher's thread only."""
 
-    def __init__(self, spark: SparkSession, root: Path, clock: Clock) -> None:
+    def __init__(self, spark: SparkSession, root: Path, clock: Clock, tables: Mapping[str, Table] = TABLES) -> None:
         """Keep what is needed; ``prepare`` opens the tables."""
         self._spark = spark.newSession()
         self._root = root
         self._clock = clock
+        self._wanted = tables
         self._unsure: set[tuple[str, int]] = set()  # commits whose answer was an error: made or not
         for key, value in _SESSION.items():
             self._spark.conf.set(key, value)
@@ -187,18 +189,22 @@ class SparkTables:
         return day(self._clock.now())
 
     def prepare(self) -> None:
-        """Make the tables that are not there, in the scheduler pool of the audit.
+        """Make the tables that are not there and add the columns that earlier releases did not have, in the audit's pool.
 
         Raises:
             TransientError: They cannot be made now.
         """
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
         try:
-            for table in TABLES.values():
-                if any((self._root / table.name / "_delta_log").glob("*.json")):
-                    continue  # checked at start; Spark would take a second to say that it is there
-                self._spark.sql(ddl(table, str(self._root / table.name)))
-        except (PySparkException, Py4JError, OSError) as e:
+            for table in self._wanted.values():
+                path = self._root / table.name
+                if not any((path / "_delta_log").glob("*.json")):
+                    self._spark.sql(ddl(table, str(path)))
+                elif new := lacking(table, path):
+                    self._spark.sql(addition(str(path), new))
+                    names = ", ".join(x.path.replace("`", "") for x in new)
+                    log.info("table %s has new columns, null in the rows of earlier releases: %s", path, names)
+        except (PySparkException, Py4JError, OSError, DeltaError) as e:
             raise TransientError(f"the tables in {self._root} cannot be opened: {_first_line(e)}") from e
 
     def append(self, table: str, rows: pa.Table, version: int) -> None:
@@ -224,7 +230,7 @@ class SparkTables:
 
     def _holds(self, table: str, rows: pa.Table) -> bool:
         """Say whether rows are in a table: a commit has all of its rows or none."""
-        first = rows.slice(0, 1).select([*TABLES[table].key, "date"]).to_pylist()[0]
+        first = rows.slice(0, 1).select([*self._wanted[table].key, "date"]).to_pylist()[0]
         return tuple(v for k, v in first.items() if k != "date") in self.keys(table, first["date"])
 
     def measured(self, groups: Collection[str]) -> dict[str, float]:
@@ -253,7 +259,7 @@ class SparkTables:
         """
         try:
             found = self._spark.read.format("delta").load(str(self._root / table)).where(col("date") >= since)
-            return {tuple(r.values()) for r in found.select(*TABLES[table].key).toArrow().to_pylist()}
+            return {tuple(r.values()) for r in found.select(*self._wanted[table].key).toArrow().to_pylist()}
         except (PySparkException, Py4JError, OSError) as e:
             raise TransientError(f"{self._root / table} cannot be read: {_first_line(e)}") from e
 
@@ -261,14 +267,16 @@ class SparkTables:
 def register_views(spark: SparkSession, root: Path) -> None:
     """Make temporary views of the tables below ``root`` and of the questions that ``docs/audit.md`` explains.
 
-    Where Spark's Python workers cannot import this package, all but ``partition_loads`` can be asked.
+    Where Spark's Python workers cannot import this package, all but ``partition_loads`` can be asked. Columns that the tables of
+    an earlier release do not have yet are null; nothing is written.
 
     Raises:
         TransientError: A table is not there (yet) or cannot be read.
     """
     try:
-        for name in TABLES:
-            spark.read.format("delta").load(str(root / name)).createOrReplaceTempView(name)
+        for name, table in TABLES.items():
+            there = spark.read.format("delta").load(str(root / name))
+            there.to(spark.createDataFrame([], columns(table)).schema).createOrReplaceTempView(name)
         spark.udf.register(UNPACK, measured_of, f"ARRAY<{sql_type(MEASURED)}>")
         for name, sql in VIEWS.items():
             spark.sql(sql).createOrReplaceTempView(name)

@@ -1,11 +1,11 @@
 """What the audit's tables hold: the one place where a column is defined.
 
-Beside the path. A column is written as an Arrow type; the DDL that creates a table and the check of an existing one follow
-from it. Must not import Spark.
+Beside the path. A column is written as an Arrow type; the DDL that creates a table, the check of an existing one, and the
+columns that are added to a table of an earlier release follow from it: a new column needs nothing but its line here and its
+value in ``rows``. A column's type can never be changed. Must not import Spark.
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -117,79 +117,67 @@ _PROPERTIES = {
     "delta.logRetentionDuration": "interval 6 hours",  # a commit every few seconds: the log's history is of no use
     "delta.deletedFileRetentionDuration": "interval 6 hours",  # may not exceed the log's; files go only when compacted
 }
-_NAMES = {
-    pa.string(): "string", pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float64(): "double",
-    pa.date32(): "date", TIMESTAMP: "timestamp", pa.binary(): "binary",
+_SQL = {
+    pa.string(): "STRING", pa.bool_(): "BOOLEAN", pa.int32(): "INT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE",
+    pa.date32(): "DATE", TIMESTAMP: "TIMESTAMP", pa.binary(): "BINARY",
 }  # fmt: skip
-_SQL = {"integer": "INT", "long": "BIGINT"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A column that an existing table lacks, or has of another type.
+
+    Attributes:
+        path: Its name, in backquotes; within a struct, after the names of what it lies in.
+        wanted: The type that the audit writes.
+        found: The type that the table has; ``None`` where it has no such column, which can then be added.
+    """
+
+    path: str
+    wanted: pa.DataType
+    found: pa.DataType | None
 
 
 def ddl(table: Table, path: str) -> str:
     """Return the statement that makes an empty table at ``path`` unless there is one."""
-    columns = ", ".join(f"`{f.name}` {sql_type(f.type)}" for f in table.schema)
     properties = ", ".join(f"'{k}' = '{v}'" for k, v in _PROPERTIES.items())
     return (
-        f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns}) USING delta PARTITIONED BY (`date`) "
+        f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns(table)}) USING delta PARTITIONED BY (`date`) "
         f"COMMENT '{table.about}' TBLPROPERTIES ({properties})"
     )
 
 
+def columns(table: Table) -> str:
+    """Return a table's columns with their types, as Spark SQL writes them."""
+    return ", ".join(f"`{f.name}` {sql_type(f.type)}" for f in table.schema)
+
+
+def addition(path: str, lacking: Iterable[Difference]) -> str:
+    """Return the statement that adds columns to the table at ``path``; they are null in the rows that it has."""
+    added = ", ".join(f"{x.path} {sql_type(x.wanted)}" for x in lacking)
+    return f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})"
+
+
 def sql_type(kind: pa.DataType) -> str:
-    """Return an Arrow type as Spark SQL writes it."""
+    """Return an Arrow type as Spark SQL writes it; one that the audit does not use, as Arrow does."""
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(f'`{f.name}`: {sql_type(f.type)}' for f in kind)}>"
-    name = _NAMES[kind]
-    return _SQL.get(name, name.upper())
+    return _SQL.get(kind, str(kind).upper())
 
 
-def differences(table: Table, found: Mapping[str, object], partitioned: list[str]) -> list[str]:
-    """Say in words what of an existing table does not fit; empty if the audit can append to it.
-
-    Args:
-        table: What is needed.
-        found: Column name to type in Delta's own JSON form.
-        partitioned: Its partition columns.
-    """
-    said = []
-    for field in table.schema:
-        wanted = json_type(field.type)
-        if field.name not in found:
-            said.append(f"column {field.name} is missing")
-        elif _bare(found[field.name]) != _bare(wanted):
-            said.append(f"column {field.name} is {_short(found[field.name])}, not {_short(wanted)}")
-    if partitioned != ["date"]:
-        said.append(f"it is partitioned by {', '.join(partitioned) or 'nothing'}, not by date")
-    return said
+def differences(wanted: Iterable[pa.Field], found: Iterable[pa.Field], within: str = "") -> Iterator[Difference]:
+    """Yield what an existing table lacks or has of another type, also within structs; what it has beyond that does not matter."""
+    there = {f.name: f.type for f in found}
+    for field in wanted:
+        yield from _difference(f"{within}`{field.name}`", field.type, there.get(field.name))
 
 
-def json_type(kind: pa.DataType) -> object:
-    """Return an Arrow type in the JSON form that Delta keeps in its log."""
-    if pa.types.is_list(kind):
-        return {"type": "array", "elementType": json_type(kind.value_type), "containsNull": True}
-    if pa.types.is_struct(kind):
-        fields = [{"name": f.name, "type": json_type(f.type), "nullable": True, "metadata": {}} for f in kind]
-        return {"type": "struct", "fields": fields}
-    return _NAMES[kind]
-
-
-def _bare(kind: object) -> object:
-    """Return a JSON type without what does not matter to an append: comments and whether nulls are allowed."""
-    match kind:
-        case {"type": "array", "elementType": element}:
-            return [_bare(element)]
-        case {"type": "struct", "fields": list() as fields}:
-            return [(f["name"], _bare(f["type"])) for f in fields]
-        case _:
-            return kind
-
-
-def _short(kind: object) -> str:
-    match kind:
-        case {"type": "array", "elementType": element}:
-            return f"array<{_short(element)}>"
-        case {"type": "struct", "fields": list() as fields}:
-            return f"struct<{', '.join(f['name'] + ': ' + _short(f['type']) for f in fields)}>"
-        case _:
-            return kind if isinstance(kind, str) else json.dumps(kind)
+def _difference(path: str, wanted: pa.DataType, found: pa.DataType | None) -> Iterator[Difference]:
+    if found is not None and pa.types.is_list(wanted) and pa.types.is_list(found):
+        yield from _difference(f"{path}.`element`", wanted.value_type, found.value_type)
+    elif found is not None and pa.types.is_struct(wanted) and pa.types.is_struct(found):
+        yield from differences(wanted, found, f"{path}.")
+    elif wanted != found:
+        yield Difference(path=path, wanted=wanted, found=found)
