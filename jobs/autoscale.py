@@ -1,7 +1,7 @@
 """The job: wires settings, Spark, the control log, the workers and the audit together, and runs until it is told to stop.
 
 Exit codes: 0 told to stop; 1 the query failed; 76 the watchdog saw no batch for long; 77 another controller has taken
-over; 78 the settings (or the checkpoint or tables they point at) are wrong. ``spark-submit.sh`` starts 1 and 76 again.
+over; 78 the settings (or the tables they point at) are wrong. ``spark-submit.sh`` starts 1 and 76 again.
 """
 
 import argparse
@@ -91,6 +91,7 @@ class Job:
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = threading.Event()
+        self.measured_once = False
         self.exit_code = 0
         root = settings.root
         of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
@@ -180,6 +181,7 @@ class Job:
 
         Clusters are looked after side by side: one that is waited for keeps the groups of the others from nothing.
         """
+        self.measured_once = True
         self.changed.update(self.followed.look())
         self._say(self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
         if self.lanes.busy_s < self.settings.measure.watchdog_s:
@@ -253,7 +255,8 @@ def greet(settings: Settings) -> None:
     """
     with ThreadPoolExecutor(len(settings.served)) as beside:
         problems = tuple(p for found in beside.map(lambda x: _greeted(*x), settings.served) for p in found)
-    if problems and not (settings.root / "checkpoint" / "commits").is_dir():
+    has_run = any((settings.root / place).is_dir() for place in ("checkpoint/commits", "tables"))
+    if problems and not has_run:
         raise SettingsError(problems)
     for problem in problems:
         log.warning("%s", problem)
@@ -296,6 +299,8 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     if not job.stop.is_set():
         log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
         job.exit_code = 1
+        if not job.measured_once:
+            query.ended_without_a_batch(settings)
     query.stop(stream)
     progress.close()
     job.close()
@@ -317,6 +322,9 @@ def main(argv: list[str] | None = None) -> int:
         for problem in e.problems:
             sys.stderr.write(f"{args.config}: {problem}\n")
         return EXIT_SETTINGS
+    except TransientError as e:
+        log.error("%s", e)  # noqa: TRY400  the stack tells an operator nothing
+        return 1
 
 
 if __name__ == "__main__":

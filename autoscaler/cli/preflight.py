@@ -8,21 +8,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoscaler.config.settings import Measure, expanded
+from autoscaler.config.settings import expanded
 from autoscaler.errors import SettingsError
 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
     """Return everything in the state directory that does not fit a configuration, as it was read and not yet checked."""
-    state, measure = data.get("state_dir"), data.get("measure")
+    state = data.get("state_dir")
     if not isinstance(state, str) or not state or "$" in os.path.expandvars(state):
         return ()
     root = expanded(state)
     if found := _unwritable(root):
         return found
-    default = Measure.model_fields["buckets"].default
-    buckets = measure.get("buckets", default) if isinstance(measure, Mapping) else default
-    return (*_checkpoint(root, buckets), *_tables(root))
+    return (*_checkpoint(root), *_tables(root))
 
 
 def _unwritable(root: Path) -> tuple[str, ...]:
@@ -35,10 +33,10 @@ def _unwritable(root: Path) -> tuple[str, ...]:
     return ()
 
 
-def _checkpoint(root: Path, buckets: object) -> tuple[str, ...]:
+def _checkpoint(root: Path) -> tuple[str, ...]:
     from autoscaler.streaming import checkpoint_guard  # noqa: PLC0415  with what is needed only here
 
-    return checkpoint_guard.problems(root / "checkpoint", buckets=buckets) if isinstance(buckets, int) else ()
+    return checkpoint_guard.problems(root / "checkpoint")
 
 
 def _tables(root: Path) -> tuple[str, ...]:

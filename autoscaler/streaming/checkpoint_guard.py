@@ -2,72 +2,135 @@
 
 Also which cluster's state lies where in it: each has a range of ``measure.buckets`` buckets for itself, given once by its name
 and never again to another, so that clusters may be added, reordered, taken out and put back without their states ever meeting.
-Standard library only, so that a wrong one is named before Spark is loaded.
+A checkpoint holds what one window of measuring brings back: one that cannot be continued is replaced, and the log says why.
+Knows no Spark, so that a wrong one is named before Spark is loaded.
 """
 
+import fcntl
 import json
+import logging
+import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, TransientError
+from autoscaler.streaming.state import LAYOUT, readable
 
-STATE_FORMAT = 3  # of what ``state.py`` writes
 _FILE = "autoscaler.json"
 _CLUSTERS, _ONE = "clusters", "cluster.name"  # the latter in checkpoints that were begun for one cluster: it has the first range
+_BUCKETS, _FORMAT, _TABLES, _UNUSABLE = "measure.buckets", "state format", "state tables", "unusable"
+
+log = logging.getLogger(__name__)
 
 
 def claim(checkpoint: Path, *, clusters: Iterable[str], buckets: int) -> Mapping[str, int]:
     """Return each cluster's place in a checkpoint: its range of buckets begins at so many times ``buckets``.
 
-    What a new checkpoint belongs to is written down, an existing one's is checked, and clusters that it does not know are added.
+    What a new checkpoint belongs to is written down, and clusters that an existing one does not know are added. One that cannot
+    be continued (another bucket count, a state format that this release cannot read, damaged) is replaced by a new one.
 
     Raises:
-        SettingsError: It belongs to another bucket count or state format; says which and what to do.
+        SettingsError: It is none of this project's.
+        TransientError: It is to be replaced, but another job uses it.
     """
-    if found := problems(checkpoint, buckets=buckets):
+    if found := problems(checkpoint):
         raise SettingsError(found)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    alone = _locked(checkpoint)
     file = checkpoint / _FILE
-    known = _places(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
-    places = dict(known)
+    said = _read(file)
+    if why := _obstacle(said, buckets):
+        if not alone:
+            raise TransientError(f"checkpoint {checkpoint} is to be replaced ({why}), but another job uses it")
+        log.warning("checkpoint %s is replaced: %s; rates start anew and are known again within one window", checkpoint, why)
+        _replace(checkpoint)
+        said = {}
+    elif said and _head(said) != LAYOUT:
+        log.info("checkpoint %s: the window's state of another release (format %s) is taken over", checkpoint, said[_FORMAT])
+    places = _places(said)
     for name in clusters:
         places.setdefault(name, max(places.values(), default=-1) + 1)
-    if places != known:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps({_CLUSTERS: places, **_mine(buckets)}), encoding="utf-8")
-        part.replace(file)  # whole or not at all: the job may be killed at any time
+    now = {_CLUSTERS: places, _BUCKETS: buckets, _FORMAT: LAYOUT["format"], _TABLES: LAYOUT["tables"]}
+    if now != said:
+        _write(file, now)
     return places
 
 
-def problems(checkpoint: Path, *, buckets: int) -> tuple[str, ...]:
-    """Return what keeps a checkpoint from being continued and what to do; empty if nothing does, or there is none."""
-    file, mine = checkpoint / _FILE, _mine(buckets)
+def problems(checkpoint: Path) -> tuple[str, ...]:
+    """Return what keeps the job from using or replacing what stands there, and what to do; empty if nothing does."""
+    file = checkpoint / _FILE
     if not file.exists():
         foreign = (checkpoint / "offsets").is_dir()
         return (f"state_dir: {checkpoint} is a checkpoint of something else; remove it or name another state_dir",) * foreign
+    if not os.access(file, os.R_OK):
+        return (f"state_dir: {file} may not be read by this user; give it the permission, or name another state_dir",)
+    return ()
+
+
+def forsake(checkpoint: Path, why: str) -> None:
+    """Let the next ``claim`` replace a checkpoint with which the query cannot be continued."""
+    if (checkpoint / _FILE).exists():
+        _write(checkpoint / _FILE, {_UNUSABLE: why})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return what is written down; empty if the checkpoint is new."""
     try:
-        theirs = json.loads(file.read_text(encoding="utf-8"))
-        differing = [k for k in mine if theirs.get(k) != mine[k]]
-        _places(theirs)
-    except (OSError, ValueError, AttributeError, LookupError, TypeError) as e:
-        return (f"state_dir: {file} cannot be read ({e}); remove {checkpoint}, or name another state_dir",)
-    if not differing:
-        return ()
-    said = ", ".join(f"{k} was {theirs.get(k)!r} and is {mine[k]!r}" for k in differing)
-    restore = [k for k in differing if "." in k]
-    or_else = f", or restore {' and '.join(restore)}" if restore else ""
-    return (f"state_dir: checkpoint {checkpoint} belongs to other settings ({said}): remove it{or_else}",)
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+    except (ValueError, TypeError):
+        return {_UNUSABLE: f"{_FILE} is damaged"}
 
 
-def _places(said: Mapping[str, object]) -> dict[str, int]:
+def _write(file: Path, said: Mapping[str, Any]) -> None:
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(said), encoding="utf-8")
+    part.replace(file)  # whole or not at all: the job may be killed at any time
+
+
+def _obstacle(said: Mapping[str, Any], buckets: int) -> str:
+    """Return why a checkpoint cannot be continued; empty if it can."""
+    try:
+        if not said or _UNUSABLE in said:
+            return str(said.get(_UNUSABLE, ""))
+        _places(said)
+        if said[_BUCKETS] != buckets:
+            return f"{_BUCKETS} was {said[_BUCKETS]} and is {buckets}"
+        return "" if readable(_head(said)) else f"its state format {said[_FORMAT]} cannot be read by this release"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return f"{_FILE} is damaged"
+
+
+def _head(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"format": said[_FORMAT]} | ({"tables": said[_TABLES]} if _TABLES in said else {})
+
+
+def _places(said: Mapping[str, Any]) -> dict[str, int]:
     if _ONE in said:
         return {str(said[_ONE]): 0}
-    clusters = said[_CLUSTERS]
+    clusters = said[_CLUSTERS] if said else {}
     if not isinstance(clusters, dict) or len(set(clusters.values())) < len(clusters):
         msg = "each cluster must have a place of its own"
         raise ValueError(msg)
     return {str(name): int(place) for name, place in clusters.items()}
 
 
-def _mine(buckets: int) -> Mapping[str, str | int]:
-    return {"measure.buckets": buckets, "state format": STATE_FORMAT}
+def _locked(checkpoint: Path) -> bool:
+    """Take the checkpoint for this process, until it ends; False if another process has it."""
+    file = os.open(checkpoint.with_name(f"{checkpoint.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the file stays open: to close it would give the lock away
+    except BlockingIOError:
+        os.close(file)
+        return False
+    return True
+
+
+def _replace(checkpoint: Path) -> None:
+    """Put an empty directory in a checkpoint's place; one that is killed within it leaves the old one, or none."""
+    old = checkpoint.with_name(f"{checkpoint.name}.old")
+    shutil.rmtree(old, ignore_errors=True)  # of one that was killed
+    checkpoint.rename(old)
+    shutil.rmtree(old, ignore_errors=True)
+    checkpoint.mkdir()

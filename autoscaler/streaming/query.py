@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from autoscaler.clients.kafka_python import translate
@@ -20,7 +21,7 @@ from autoscaler.config.settings import Settings
 from autoscaler.errors import PermanentError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.streaming import schema
-from autoscaler.streaming.checkpoint_guard import claim
+from autoscaler.streaming.checkpoint_guard import claim, forsake
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
 from autoscaler.streaming.window_inputs import Rules
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
+
+_NOT_BEGUN = "the query could not go on with it"
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +46,8 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
         on_snapshots: Called once per batch with its number, a snapshot per group and the seconds spent per stage.
 
     Raises:
-        SettingsError: The connection block cannot be used, or the checkpoint belongs to another configuration.
+        SettingsError: The connection block cannot be used, or the checkpoint is of something else.
+        TransientError: The checkpoint is to be replaced, but another job uses it.
     """
     for cluster, _ in settings.served:
         with naming(cluster.name):
@@ -54,15 +58,24 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     # As many as one cluster has buckets, however many clusters there are: a checkpoint keeps the number for good.
     spark.conf.set("spark.sql.shuffle.partitions", str(settings.measure.buckets))
     sink = Sink(settings, on_snapshots)
-    return (
+    writer = (
         loads(sampled(spark, settings, places), settings, places)
         .writeStream.foreachBatch(sink)
         .outputMode("update")
         .option("checkpointLocation", str(checkpoint))
         .queryName("autoscaler")
         .trigger(processingTime=f"{int(settings.measure.trigger_s * 1000)} milliseconds")
-        .start()
     )
+    try:
+        return writer.start()
+    except PySparkException:
+        forsake(checkpoint, _NOT_BEGUN)
+        raise
+
+
+def ended_without_a_batch(settings: Settings) -> None:
+    """Let the next start begin with an empty checkpoint: with this one the query has ended before its first batch."""
+    forsake(settings.root / "checkpoint", _NOT_BEGUN)
 
 
 def stop(stream: "StreamingQuery", patience_s: float = 5.0) -> None:
@@ -135,7 +148,7 @@ def rules(settings: Settings) -> Rules:
 
 
 class Sink:
-    """Turns each batch into values and calls back; measured rates start anew only if the checkpoint is removed."""
+    """Turns each batch into values and calls back."""
 
     def __init__(self, settings: Settings, on_snapshots: Callback) -> None:
         """Remember whom to tell."""

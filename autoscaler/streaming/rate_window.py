@@ -10,7 +10,7 @@ import numpy as np
 
 from autoscaler.model import RateSource
 from autoscaler.streaming.interval_bytes import arrived
-from autoscaler.streaming.state import NAMES, ROW, SLOT, SLOTS, Array, State, find, keys
+from autoscaler.streaming.state import NAMES, SLOT, SLOTS, Array, State, find, fresh, keys
 from autoscaler.streaming.window_inputs import Facts, Rules
 
 SOURCES = (RateSource.NONE, RateSource.LOG_DIRS, RateSource.OFFSET_X_MEAN, RateSource.OFFSET_X_DEFAULT)
@@ -100,11 +100,9 @@ def _with_partitions(state: State, facts: Facts) -> tuple[Array, Array]:
     new = find(state.rows["key"], wanted) < 0
     if not new.any():
         return state.rows.copy(), state.ends.copy()
-    added = np.zeros(int(new.sum()), ROW)
+    added = fresh(int(new.sum()))
     added["key"], added["topic"], added["partition"] = wanted[new], wanted[new] >> 32, wanted[new] & 0xFFFFFFFF
-    added["first"], added["size"], added["end"] = facts.ts[new], -1, -1
-    for name in ("ts", "mean", "since", "bytes_per_s", "records_per_s"):
-        added[name] = np.nan
+    added["first"] = facts.ts[new]
     rows = np.concatenate([state.rows, added])
     order = np.argsort(rows["key"], kind="stable")
     unknown = np.full((len(state.marks), len(added)), -1, np.int64)

@@ -4,6 +4,7 @@ Unpacks what the source sampled, lets ``rate_window.py`` do the arithmetic, and 
 sub-tables of a bucket are single binary values: Spark's rows cost far more than the arithmetic.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from autoscaler.streaming.rate_window import Step
 from autoscaler.streaming.state import SLOT, State, dump, keys, load
 from autoscaler.streaming.window_inputs import Facts, Rules
 from autoscaler.topic_selection import means
+
+log = logging.getLogger(__name__)
 
 
 def step(
@@ -196,8 +199,7 @@ class Window(StatefulProcessor):
         read = pd.concat(list(rows), ignore_index=True)
         facts = schema.unpack(read["facts"], schema.FACTS)
         commits = schema.unpack(read["commits"], schema.COMMITS)
-        kept = self._state.get()
-        state = load(bytes(kept[0])) if kept is not None else State()
+        state = self._remembered(int(key[0]))
         done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot, now=time.time())
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
@@ -211,6 +213,15 @@ class Window(StatefulProcessor):
 
     def close(self) -> None:
         """Hold nothing open."""
+
+    def _remembered(self, bucket: int) -> State:
+        kept = self._state.get()
+        try:
+            return load(bytes(kept[0])) if kept is not None else State()
+        except ValueError as e:
+            log.warning("the window of bucket %d cannot be read (%s): the rates of its topics start anew", bucket, e)
+            self._slots.clear()
+            return State()
 
     def _slot(self, number: int) -> bytes:
         kept = self._slots.getValue((number,))

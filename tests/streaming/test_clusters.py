@@ -1,7 +1,11 @@
 """Several clusters in one window: topics of one name on two of them never meet, nor do the groups."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.lib.recfunctions as rfn
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query, schema
 from autoscaler.streaming.lag import GroupRules
+from autoscaler.streaming.state import ROW, Array
 from autoscaler.streaming.window_inputs import Rules
 from autoscaler.streaming.windows import Window
 
@@ -46,6 +51,10 @@ class Map:
 
     def removeKey(self, key: tuple[int]) -> None:  # noqa: N802
         self._store.held.pop((self._store.key, self._name, key), None)
+
+    def clear(self) -> None:
+        for held in [h for h in self._store.held if h[:2] == (self._store.key, self._name) and len(h) > 2]:
+            del self._store.held[held]
 
 
 class Store:
@@ -141,3 +150,70 @@ def test_a_cluster_that_is_taken_out_and_comes_back_goes_on_with_its_own() -> No
     found = back.batch(read(12, WEST, EAST))
     assert found["e"].loads[0].bytes_per_s == pytest.approx(100)
     assert found["w"].loads[0].bytes_per_s == pytest.approx(7000), "the east's rates have not come into the west's"
+
+
+def otherwise(blob: bytes, head: Callable[[dict[str, Any]], None], row: Callable[[Any], Any] = lambda rows: rows) -> bytes:
+    """Return a window's state as another release would have written it."""
+    line, _, body = blob.partition(b"\n")
+    said = json.loads(line)
+    length = said["lengths"][0]
+    rows: Array = row(np.frombuffer(body[:length], ROW))
+    said["lengths"][0] = rows.nbytes
+    said["tables"] = said["tables"] | {"row": rows.dtype.descr}
+    head(said)
+    return b"\n".join([json.dumps(said).encode(), rows.tobytes() + body[length:]])
+
+
+def without(*names: str) -> Callable[[Any], Any]:
+    return lambda rows: rfn.repack_fields(rows[[n for n in rows.dtype.names if n not in names]])
+
+
+def unchanged(_: dict[str, Any]) -> None:
+    """Leave the rest of the head as it is."""
+
+
+@pytest.mark.parametrize("row", [
+    without("uneven_until", "ahead"),
+    lambda rows: rfn.append_fields(rows, "speed", rows["seen"], usemask=False),
+    lambda rows: rfn.repack_fields(rows[list(reversed(rows.dtype.names))]),
+], ids=["fewer fields", "more fields", "another order"])  # fmt: skip
+def test_state_with_other_fields_goes_on_without_a_gap(row: Callable[[Any], Any]) -> None:
+    it = Query({EAST: rules("e")})
+    for second in range(1, 8):
+        it.batch(read(second, EAST))
+    (blob,) = it.store.held[bucket(EAST), "state"]
+    it.store.held[bucket(EAST), "state"] = (otherwise(blob, unchanged, row),)
+    found = it.batch(read(8, EAST))["e"]
+    assert [found.loads[0].bytes_per_s, found.loads[0].window_s] == pytest.approx([100, 5])
+    assert found.known
+
+
+def another_format(said: dict[str, Any]) -> None:
+    said["format"] = 99
+
+
+def shorter(said: dict[str, Any]) -> None:
+    said["lengths"][0] -= 1
+
+
+@pytest.mark.parametrize("spoilt", [
+    lambda blob: otherwise(blob, another_format), lambda blob: otherwise(blob, shorter), lambda _: b"", lambda blob: blob[:-8],
+    lambda _: b"[]\n", lambda _: b"{}\n",
+], ids=["another format", "lengths", "empty", "cut off", "no head", "empty head"])  # fmt: skip
+def test_state_that_cannot_be_read_starts_anew_and_what_is_not_known_yet_is_not_zero(
+    spoilt: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    it = Query({EAST: rules("e")})
+    for second in range(1, 8):
+        it.batch(read(second, EAST))
+    (blob,) = it.store.held[bucket(EAST), "state"]
+    it.store.held[bucket(EAST), "state"] = (spoilt(blob),)
+    found = it.batch(read(8, EAST))["e"]
+    assert (found.known, found.loads[0].bytes_per_s, found.loads[0].records_per_s) == (False, None, None)
+    slots = [held for held in it.store.held if held[1] == "slots"]
+    assert len(slots) == 1, "nothing of the old window is left to subtract from"
+    found = it.batch(read(9, EAST))["e"]
+    assert found.known
+    assert found.loads[0].bytes_per_s == pytest.approx(100)
+    (line,) = caplog.messages
+    assert f"the window of bucket {bucket(EAST)} cannot be read" in line

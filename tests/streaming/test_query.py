@@ -1,17 +1,24 @@
 """From load rows to values, and which checkpoint belongs to which settings."""
 
 import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from autoscaler.config.settings import Settings
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import RateSource
 from autoscaler.streaming import query, schema
-from autoscaler.streaming.checkpoint_guard import claim
+from autoscaler.streaming.checkpoint_guard import claim, forsake, problems
 from autoscaler.streaming.source import Plan
+from autoscaler.streaming.state import LAYOUT
+from tests.conftest import ROOT
 
 
 def settings(place: Path, **measure: object) -> Settings:
@@ -85,40 +92,129 @@ def test_a_checkpoint_from_when_there_was_one_cluster_goes_on(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("clusters", ["{}", '{"a": 0, "b": 0}', '["a"]', "null"])
-def test_places_that_make_no_sense_are_refused_or_none(tmp_path: Path, clusters: str) -> None:
-    (tmp_path / "autoscaler.json").write_text(f'{{"clusters": {clusters}, "measure.buckets": 1, "state format": 3}}')
-    if clusters == "{}":
-        assert claim(tmp_path, clusters=["a"], buckets=1) == {"a": 0}
-        return
-    with pytest.raises(SettingsError, match="cannot be read"):
-        claim(tmp_path, clusters=["a"], buckets=1)
+def test_places_that_make_no_sense_are_given_anew(tmp_path: Path, clusters: str) -> None:
+    checkpoint = begun(tmp_path, f'{{"clusters": {clusters}, "measure.buckets": 1, "state format": 3}}')
+    assert claim(checkpoint, clusters=["a"], buckets=1) == {"a": 0}
+    assert (checkpoint / "offsets").exists() == (clusters == "{}")
 
 
-def test_a_checkpoint_of_other_settings_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
+def begun(place: Path, said: str | dict[str, object]) -> Path:
+    """Make a checkpoint that Spark has written to."""
+    checkpoint = place / "checkpoint"
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "autoscaler.json").write_text(said if isinstance(said, str) else json.dumps(said))
+    return checkpoint
+
+
+def written(**other: object) -> dict[str, object]:
+    """Return what this release writes down of a checkpoint."""
+    now = {"clusters": {"kafka": 0}, "measure.buckets": 1, "state format": LAYOUT["format"], "state tables": LAYOUT["tables"]}
+    return now | {k.replace("_", " "): v for k, v in other.items()}
+
+
+NEWER = {**LAYOUT["tables"], "row": [*LAYOUT["tables"]["row"], ["speed", "<f8"]]}
+OTHER = {**LAYOUT["tables"], "slot": [*LAYOUT["tables"]["slot"], ["speed", "<f8"]]}
+RETYPED = {**LAYOUT["tables"], "row": [["key", "<i4"], *LAYOUT["tables"]["row"][1:]]}
+
+
+@pytest.mark.parametrize("said", [
+    {"cluster.name": "kafka", "measure.buckets": 1, "state format": 3},
+    {"clusters": {"kafka": 0}, "measure.buckets": 1, "state format": 3},
+    written(state_tables=NEWER),
+], ids=["one cluster", "format 3", "a newer release's field"])  # fmt: skip
+def test_state_of_another_release_is_taken_over_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: dict[str, object]
+) -> None:
+    checkpoint = begun(tmp_path, said)
+    with caplog.at_level("INFO"):
+        assert [claim(checkpoint, clusters=["kafka"], buckets=1) for _ in range(2)] == [{"kafka": 0}] * 2
+    (line,) = caplog.messages
+    assert f"checkpoint {checkpoint}: the window's state of another release" in line
+    assert "is taken over" in line
+    assert (checkpoint / "offsets").is_dir()
+
+
+@pytest.mark.parametrize(("said", "why"), [
+    (written(state_format=99), "its state format 99 cannot be read by this release"),
+    ({"clusters": {"kafka": 0}, "measure.buckets": 1, "state format": 2}, "its state format 2 cannot be read by this release"),
+    (written(state_tables=OTHER), "cannot be read by this release"),
+    (written(state_tables=RETYPED), "cannot be read by this release"),
+    (written() | {"measure.buckets": 4}, "measure.buckets was 4 and is 1"),
+    ({"clusters": {"kafka": 0}}, "autoscaler.json is damaged"),
+    (written(state_tables=7), "autoscaler.json is damaged"),
+    (written(state_tables={}), "autoscaler.json is damaged"),
+    ("", "autoscaler.json is damaged"),
+    ("[1]", "autoscaler.json is damaged"),
+    ('{"cluster', "autoscaler.json is damaged"),
+])  # fmt: skip
+def test_a_checkpoint_that_cannot_be_continued_is_replaced_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str | dict[str, object], why: str
+) -> None:
+    checkpoint = begun(tmp_path, said)
+    assert [claim(checkpoint, clusters=["kafka"], buckets=1) for _ in range(2)] == [{"kafka": 0}] * 2
+    (line,) = caplog.messages
+    assert f"checkpoint {checkpoint} is replaced: " in line
+    assert why in line
+    assert "rates start anew and are known again within one window" in line
+    assert [f.name for f in checkpoint.iterdir()] == ["autoscaler.json"]
+    assert not (tmp_path / "checkpoint.old").exists()
+
+
+def test_a_checkpoint_is_replaced_that_the_query_could_not_go_on_with(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    checkpoint = begun(tmp_path, written())
+    forsake(checkpoint, "the query ended")
     claim(checkpoint, clusters=["kafka"], buckets=1)
-    with pytest.raises(SettingsError) as e:
-        claim(checkpoint, clusters=["kafka"], buckets=4)
-    (problem,) = e.value.problems
-    assert "measure.buckets was 1 and is 4" in problem
-    assert f"checkpoint {checkpoint} belongs to other settings" in problem
-    assert "remove it, or restore" in problem
+    assert "is replaced: the query ended; rates start anew" in caplog.text
+    assert not (checkpoint / "offsets").exists()
 
 
-def test_a_checkpoint_of_another_state_format_is_refused(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    claim(checkpoint, clusters=["kafka"], buckets=1)
-    file = checkpoint / "autoscaler.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"state format": 0}))
-    with pytest.raises(SettingsError, match="state format was 0 and is 3"):
-        claim(checkpoint, clusters=["kafka"], buckets=1)
+@pytest.mark.parametrize("steps", range(4))
+def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """The next start ends what was begun, whichever of the four steps the kill came before."""
+    checkpoint, left = begun(tmp_path, written(state_format=99)), steps
+    (tmp_path / "checkpoint.old" / "offsets").mkdir(parents=True)  # of one that was killed before
+
+    def killed(step: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: object, **more: object) -> Any:  # noqa: ANN401
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return step(*args, **more)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
+        patch.setattr(Path, "rename", killed(Path.rename))
+        patch.setattr(Path, "replace", killed(Path.replace))
+        with pytest.raises(KeyboardInterrupt):
+            claim(checkpoint, clusters=["kafka"], buckets=1)
+    assert (checkpoint / "offsets").is_dir() == (steps < 2)
+    assert problems(checkpoint) == ()
+    assert claim(checkpoint, clusters=["kafka"], buckets=1) == {"kafka": 0}
+    assert [f.name for f in checkpoint.iterdir() if f.suffix == ".json"] == ["autoscaler.json"]
+    assert not (checkpoint / "offsets").exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"cluster'])
-def test_a_checkpoint_whose_own_file_is_broken_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "autoscaler.json").write_text(text)
-    with pytest.raises(SettingsError, match="cannot be read"):
-        claim(tmp_path, clusters=["kafka"], buckets=1)
+def test_a_checkpoint_that_another_job_uses_is_not_replaced_until_that_has_ended(tmp_path: Path) -> None:
+    checkpoint = begun(tmp_path, written())
+    code = (
+        "import pathlib, sys; from autoscaler.streaming.checkpoint_guard import claim; "
+        "claim(pathlib.Path(sys.argv[1]), clusters=['kafka'], buckets=1); print('claimed', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(checkpoint)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "claimed\n"
+        with pytest.raises(TransientError, match=r"measure\.buckets was 1 and is 4\), but another job uses it"):
+            claim(checkpoint, clusters=["kafka"], buckets=4)
+        assert (checkpoint / "offsets").is_dir()
+        other.communicate("")
+    claim(checkpoint, clusters=["kafka"], buckets=4)
+    assert not (checkpoint / "offsets").exists()
 
 
 def test_somebody_elses_checkpoint_is_refused(tmp_path: Path) -> None:
