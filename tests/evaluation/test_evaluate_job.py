@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.functions import count
 from pyspark.sql.functions import max as max_
 
-from autoscaler.evaluation import experiments
+from autoscaler.evaluation import experiments, regeneration
 from autoscaler.evaluation.algorithms_compared import contenders
 from autoscaler.evaluation.results import Results, Score
 from autoscaler.evaluation.workloads import bounded_walk
@@ -43,8 +43,8 @@ def recorded(out: Path) -> Path:
 def results(spark: "SparkSession", out: Path, recorded: Path) -> Results:
     experiments.warm()
     args = evaluate.options([*ARGUMENTS, "--out", str(out), "--stream", str(recorded)])
-    evaluate.run(spark, args)
-    return evaluate.read(spark, args)
+    regeneration.run(spark, args)
+    return regeneration.read(spark, args)
 
 
 def test_sql_scores_as_the_functions_do(results: Results) -> None:

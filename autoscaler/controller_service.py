@@ -1,0 +1,304 @@
+"""The job's life: wires settings, Spark, the control log, the workers and the audit together, and runs until it is told to stop.
+
+Composes everything; ``jobs/autoscale.py`` parses the command line and calls ``run``, whose exit codes stand there.
+"""
+
+import gc
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from autoscaler.adapters import kernels
+from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
+from autoscaler.adapters.audit.decision_json import restore, summarise
+from autoscaler.adapters.audit.delta_audit import DeltaAudit
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
+from autoscaler.adapters.control_log.publisher import KafkaControl
+from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
+from autoscaler.adapters.kafka.circuit_breaker import Reach
+from autoscaler.adapters.kafka.control_topics import probe
+from autoscaler.adapters.kafka.membership import KafkaGroupReader
+from autoscaler.adapters.kafka.retention import KafkaRetention
+from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.adapters.workers.process_pool import ProcessPool, slot_of
+from autoscaler.clients.secrets import naming, of_cluster
+from autoscaler.config.clusters import Cluster
+from autoscaler.config.hot_reload import FollowedFile
+from autoscaler.config.settings import Group, Settings
+from autoscaler.controller.cluster_executor import Lanes, Waits
+from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.native_actuator import NativeConsumers
+from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.model import Decision, LoadSnapshot, Observation
+from autoscaler.ports import Clock, PlanPublisher, WorkerPool
+from autoscaler.streaming import query
+from autoscaler.streaming.trigger_times import ProgressLog
+from autoscaler.streaming.watchdog import Watchdog
+from autoscaler.topic_selection import names, subscribed
+
+EXIT_FENCED = 77
+_CLOSE_S = 5.0
+_WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that somebody may miss
+
+log = logging.getLogger("autoscale")
+
+
+class Site:
+    """What the job has of one cluster: those who read it in the background, for all of its groups."""
+
+    def __init__(self, cluster: Cluster, groups: Sequence[Group], clock: Clock) -> None:
+        """Begin to read.
+
+        Raises:
+            SettingsError: The connection block cannot be used; named after the cluster.
+        """
+        self.cluster, self.groups = cluster, tuple(groups)
+        self.connection = cluster.connection  # references are read by each new client: a changed password holds at once
+        with naming(cluster.name):
+            self.reader = KafkaGroupReader(connection=self.connection, groups=[g.group for g in groups], clock=clock)
+            self.retention = KafkaRetention(self.connection, [g.topics for g in groups])
+        self.tails = {x: KafkaTails(self.connection, read_committed=x) for x in (False, True)}
+        self.control_logs, self.reach = ControlLogs(self.connection), Reach()
+
+    def close(self) -> None:
+        """Read no more."""
+        for tails in self.tails.values():
+            tails.close()
+        self.control_logs.close()
+        self.reader.close()
+        self.retention.close()
+
+
+class Job:
+    """Everything that lives as long as the process."""
+
+    def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile) -> None:
+        """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
+        self.settings = settings
+        self.followed = followed
+        self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
+        self.clock = SystemClock()
+        self.stop = threading.Event()
+        self.measured_once = False
+        self.exit_code = 0
+        root = settings.root
+        of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
+        self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock, cluster_of=of)
+        native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
+        self.measured = self.audit.measured(native)
+        self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
+        self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
+        self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
+        self.lanes = Lanes(patience_s=settings.measure.trigger_s / 2)
+        self.waits = Waits(_WAITS_S)
+        self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
+
+    def _controller(self, group: Group, site: Site) -> GroupController:
+        acts, managed = group.mode == "act", group.assignment == "managed"
+        return GroupController(
+            policy=group,
+            connect=(lambda: site.reach.connect(partial(self._connect, group, site))) if acts and managed else None,
+            reader=site.reader,
+            audit=self.audit,
+            clock=self.clock,
+            summarise=summarise,
+            restore=restore,
+            sink=partial(self._line, site.cluster.name),
+            watch=None if acts and managed else self._watch(group, site),
+            consumers=self._consumers(group, site) if acts and not managed else None,
+            tails=site.tails[group.read_committed].of(group.group),
+            retention=site.retention,
+            measured_bytes_per_s=self.measured.get(group.group),
+        )
+
+    def _watch(self, group: Group, site: Site) -> KafkaWatch:
+        return KafkaWatch(
+            logs=site.control_logs,
+            group=group.group,
+            topics=group.topics,
+            lease_s=self.settings.handover.lease_s,
+            slot_of=partial(slot_of, group.group),
+            clock=self.clock,
+        )
+
+    def _pool(self, group: Group, site: Site) -> ProcessPool:
+        if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
+            raise SettingsError((f"groups.{group.group}: mode act needs workers",))
+        return ProcessPool(
+            group=group.group,
+            settings=group.workers,
+            directory=self.settings.root / "workers" / group.group,
+            environment={
+                "AUTOSCALER_CONNECTION": json.dumps(site.connection),
+                "AUTOSCALER_GROUP": group.group,
+                "AUTOSCALER_TOPICS": ",".join(subscribed(group.topics)),
+                "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
+            },
+            clock=self.clock,
+        )
+
+    def _consumers(self, group: Group, site: Site) -> NativeConsumers:
+        return NativeConsumers(
+            group=group.group, start=lambda: self._pool(group, site), place=lambda: self._placements(group, site)
+        )
+
+    def _placements(self, group: Group, site: Site) -> KafkaPlacements:
+        return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
+
+    def _connect(self, group: Group, site: Site) -> tuple[PlanPublisher, WorkerPool]:
+        pool = self._pool(group, site)
+        try:
+            publisher = KafkaControl(
+                connection=site.connection,
+                group=group.group,
+                topics=group.topics,
+                reset_policy=group.reset_policy,
+                lease_s=self.settings.handover.lease_s,
+                replication_factor=self.settings.handover.replication_factor,
+                slot_of=pool.slot_of,
+                clock=self.clock,
+                park_after=self.settings.handover.park_after,
+            )
+        except BaseException:
+            pool.close()
+            raise
+        return publisher, pool
+
+    def on_snapshots(self, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        """Run one cycle of every group, by what the configuration file says by now; called once per micro-batch.
+
+        Clusters are looked after side by side: one that is waited for keeps the groups of the others from nothing.
+        """
+        self.measured_once = True
+        self.changed.update(self.followed.look())
+        self._say(self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
+        if self.lanes.busy_s < self.settings.measure.watchdog_s:
+            self.watchdog.alive()
+
+    def _say(self, busy: frozenset[str]) -> None:
+        """Say once which clusters' groups are not decided because a cycle of theirs has not come to an end, and when they are."""
+        began, over = self.waits.news(busy, self.clock.monotonic())
+        groups = {s.cluster.name: len(s.groups) for s in self.sites}
+        for name in sorted(began):
+            log.warning("cluster %s: a cycle waits for it still; its groups (%d) are not decided meanwhile", name, groups[name])
+        for name, lasted_s in over.items():
+            log.warning("cluster %s: its groups (%d) are decided again, after %.0f s", name, groups[name], lasted_s)
+
+    def _cycles(self, site: Site, batch: int, snapshots: Mapping[str, LoadSnapshot], measured: Mapping[str, float]) -> None:
+        try:
+            for name in (g.group for g in site.groups):
+                controller, snapshot = self.controllers[name], snapshots.get(name)
+                controller.policy = self.changed.pop(name, controller.policy)
+                if snapshot is None:
+                    snapshot = LoadSnapshot(group=name, sample_ts=self.clock.now(), loads=(), known=False, error="not measured")
+                try:
+                    controller.cycle(batch, snapshot, measured)
+                except FencedError as e:
+                    log.error("group %s: %s", name, e)  # noqa: TRY400  the stack tells an operator nothing
+                    self.exit_code = EXIT_FENCED
+                    self.stop.set()
+                    return
+        finally:
+            self.lines.flush()
+
+    def _line(
+        self,
+        cluster: str,
+        *,
+        cycle: int,
+        decision: Decision,
+        snapshot: LoadSnapshot,
+        observation: Observation,
+        stages: Mapping[str, float],
+    ) -> None:
+        self.lines.write(
+            cycle_record(
+                cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
+            )
+        )
+
+    def _leave(self, site: Site) -> None:
+        for group in site.groups:
+            self.controllers[group.group].close()
+        site.close()
+
+    def close(self) -> None:
+        """Write what is left and let go; workers go on."""
+        self.watchdog.stop()
+        self.lanes.close(_CLOSE_S)
+        with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
+            list(beside.map(self._leave, self.sites))
+        self.audit.close()
+        self.lines.close()
+
+
+def greet(settings: Settings) -> None:
+    """Look whether the clusters answer and have the topics, all at the same time, and say what to do if not.
+
+    A job that starts for the first time stops at a wrong name; one that has run before goes on, because a topic that is away for
+    a while must not keep it from looking after the other groups. A cluster that does not answer never stops it.
+
+    Raises:
+        SettingsError: At a first start: topics that do not exist, or may not be described.
+    """
+    with ThreadPoolExecutor(len(settings.served)) as beside:
+        problems = tuple(p for found in beside.map(lambda x: _greeted(*x), settings.served) for p in found)
+    has_run = any((settings.root / place).is_dir() for place in ("checkpoint/commits", "tables"))
+    if problems and not has_run:
+        raise SettingsError(problems)
+    for problem in problems:
+        log.warning("%s", problem)
+
+
+def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
+    """Return what is wrong with one cluster's settings."""
+    try:
+        with naming(cluster.name):
+            probe(cluster.connection, sorted({t for g in groups for t in names(g.topics)}))
+    except TransientError as e:
+        (said,) = of_cluster(cluster.name, (str(e),))
+        log.warning("%s; going on, nothing is decided for its groups until it answers", said)
+    except SettingsError as e:
+        return e.problems
+    return ()
+
+
+def run(settings: Settings, followed: FollowedFile) -> int:
+    """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
+    beside = ThreadPoolExecutor(2)  # while the JVM starts
+    exact = any(group.algorithm == "EXACT" for group in settings.groups)
+    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), exact=exact)
+    beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
+    spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+    greeting.result()
+    if not planner.done():
+        log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
+    log.info("%s", planner.result())
+    job = Job(settings, spark, followed)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: job.stop.set())
+    gc.collect()
+    gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
+    stream = query.start(spark, settings, job.on_snapshots)
+    job.watchdog.start()
+    progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
+    while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):
+        progress.look(stream)
+    if not job.stop.is_set():
+        log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
+        job.exit_code = 1
+        if not job.measured_once:
+            query.ended_without_a_batch(settings)
+    query.stop(stream)
+    progress.close()
+    job.close()
+    spark.stop()
+    return job.exit_code
