@@ -20,7 +20,8 @@ from autoscaler.streaming.state import LAYOUT, readable
 
 _FILE = "autoscaler.json"
 _CLUSTERS, _ONE = "clusters", "cluster.name"  # the latter in checkpoints that were begun for one cluster: it has the first range
-_BUCKETS, _FORMAT, _TABLES, _UNUSABLE = "measure.buckets", "state format", "state tables", "unusable"
+_BUCKETS, _FORMAT, _TABLES = "measure.buckets", "state format", "state tables"
+_ENDED, _UNUSABLE = "ended at", "unusable"  # a query has ended without a batch, for the first and for the second time
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ def claim(checkpoint: Path, *, clusters: Iterable[str], buckets: int) -> Mapping
     places = _places(said)
     for name in clusters:
         places.setdefault(name, max(places.values(), default=-1) + 1)
-    now = {_CLUSTERS: places, _BUCKETS: buckets, _FORMAT: LAYOUT["format"], _TABLES: LAYOUT["tables"]}
+    now = {**said, _CLUSTERS: places, _BUCKETS: buckets, _FORMAT: LAYOUT["format"], _TABLES: LAYOUT["tables"]}
+    now.pop(_ONE, None)
     if now != said:
         _write(file, now)
     return places
@@ -70,9 +72,15 @@ def problems(checkpoint: Path) -> tuple[str, ...]:
 
 
 def forsake(checkpoint: Path, why: str) -> None:
-    """Let the next ``claim`` replace a checkpoint with which the query cannot be continued."""
-    if (checkpoint / _FILE).exists():
-        _write(checkpoint / _FILE, {_UNUSABLE: why})
+    """Note that a query has ended without a batch; if that is the second time in a row, the next ``claim`` replaces it.
+
+    Once may be a machine that is too busy to start what a query needs.
+    """
+    file = checkpoint / _FILE
+    said = _read(file)
+    last = max((int(f.name) for f in (checkpoint / "commits").glob("[0-9]*")), default=-1)
+    if said:
+        _write(file, {_UNUSABLE: why} if said.get(_ENDED) == last else {**said, _ENDED: last})
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 Callback = Callable[[int, Mapping[str, LoadSnapshot], Mapping[str, float]], None]
 
-_NOT_BEGUN = "the query could not go on with it"
+_NOT_BEGUN = "the query could not go on with it, twice"
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +69,13 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     )
     try:
         return writer.start()
-    except PySparkException:
+    except (PySparkException, Py4JError):
         forsake(checkpoint, _NOT_BEGUN)
         raise
 
 
 def ended_without_a_batch(settings: Settings) -> None:
-    """Let the next start begin with an empty checkpoint: with this one the query has ended before its first batch."""
+    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint."""
     forsake(settings.root / "checkpoint", _NOT_BEGUN)
 
 

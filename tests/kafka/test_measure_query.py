@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from autoscaler.config.settings import Settings
 from autoscaler.devtools.broker import Broker
-from autoscaler.errors import SettingsError
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query
 from tests.kafka.measuring import Load, Read, Reads
@@ -89,8 +88,10 @@ def test_rates_and_state_that_outlives_the_query(
                 return known and load.agrees(found[group], again.reads, estimated=0.01).sharp
 
             again.until(sharp)
-    with pytest.raises(SettingsError, match=r"measure\.buckets was 1 and is 3"):
-        query.start(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), Watched())
+        with running(spark, settings(broker, tmp_path, {group: (topic,)}, buckets=3), again.reads) as anew:
+            first = anew.until(lambda s: group in s)[group]
+            assert [(p.known, p.bytes_per_s) for p in first.loads] == [(False, None)] * 4, "another number: begun anew, not zero"
+            anew.until(sharp)
 
 
 def test_a_failure_of_any_length_ends_the_query_with_its_reason(

@@ -27,6 +27,8 @@ RECORDS_PER_S = (10, 70)  # by partition
 RECORD_BYTES = 100
 WINDOW_S = 5
 
+_PLACE = "/where/the/test/unpacks"
+
 Snapshots = Mapping[str, LoadSnapshot]
 
 
@@ -121,16 +123,31 @@ def run(spark: SparkSession, place: Path, batches: int = BATCHES) -> list[Snapsh
     return told
 
 
-def keep(checkpoint: Path, archive: Path) -> None:
-    """Pack a checkpoint without what only this machine knows: its file system's sums and its users."""
+def keep(place: Path, archive: Path) -> None:
+    """Pack the checkpoint below ``place``, which is spoilt by it, without what only this machine knows."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         return None if member.name.endswith(".crc") else member
 
+    _moved(place, str(place), _PLACE)
     with tarfile.open(archive, "w:gz") as packed:
-        packed.add(checkpoint, "checkpoint", filter=plain)
+        packed.add(place / "checkpoint", "checkpoint", filter=plain)
+
+
+def unpack(archive: Path, place: Path) -> None:
+    """Put a kept checkpoint below ``place``."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(place, filter="data")
+    _moved(place, _PLACE, str(place))
+
+
+def _moved(place: Path, old: str, new: str) -> None:
+    """Spark names the file of the state's schema with its whole path."""
+    for file in (place / "checkpoint" / "state").glob("*/_metadata/v2/*"):
+        if not file.name.endswith(".crc"):
+            file.write_text(file.read_text().replace(old, new))
 
 
 def main() -> None:
@@ -142,7 +159,7 @@ def main() -> None:
             builder = builder.config(key, value)
     with tempfile.TemporaryDirectory() as place:
         run(builder.getOrCreate(), Path(place))
-        keep(Path(place) / "checkpoint", Path(sys.argv[1]))
+        keep(Path(place), Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

@@ -160,12 +160,22 @@ def test_a_checkpoint_that_cannot_be_continued_is_replaced_and_said_once(
     assert not (tmp_path / "checkpoint.old").exists()
 
 
-def test_a_checkpoint_is_replaced_that_the_query_could_not_go_on_with(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_is_replaced_when_the_query_has_ended_twice_without_a_batch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     checkpoint = begun(tmp_path, written())
+    (checkpoint / "commits").mkdir()
+    for batch in range(9, 12):  # a machine that is too busy now and then: there are batches in between
+        (checkpoint / "commits" / str(batch)).touch()
+        forsake(checkpoint, "the query ended")
+        assert claim(checkpoint, clusters=["kafka"], buckets=1) == {"kafka": 0}
+    assert caplog.text == ""
     forsake(checkpoint, "the query ended")
     claim(checkpoint, clusters=["kafka"], buckets=1)
     assert "is replaced: the query ended; rates start anew" in caplog.text
     assert not (checkpoint / "offsets").exists()
+    forsake(tmp_path / "there is none", "the query ended")
+    assert not (tmp_path / "there is none").exists()
 
 
 @pytest.mark.parametrize("steps", range(4))
