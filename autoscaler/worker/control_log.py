@@ -3,12 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.clients.admin_clients import kept
@@ -23,6 +22,7 @@ from autoscaler.handover.records import (
     Released,
     kafka_id,
 )
+from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.worker.clock import Elapsed
 from autoscaler.worker.settings import Connection
 
@@ -85,39 +85,21 @@ class Unread:
     """What was fetched and not taken apart yet: of each key the last record, as compaction would leave it.
 
     Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
-
-    Args:
-        end: Where the log ends when it begins to be read.
-
-    Attributes:
-        behind: That end has not been reached yet.
     """
 
-    def __init__(self, end: int) -> None:
-        self.behind = True
-        self._end = end
+    def __init__(self) -> None:
         self._last: dict[bytes | None, Message] = {}
 
-    def add(self, messages: Iterable[Message], position: int) -> None:
-        """Take what a fetch has brought, and how far it has been read by then.
-
-        A client tells an end only after a fetch that has brought nothing, and of a log into which many groups write it may never
-        do so; the position alone, on the other hand, does not pass what compaction has removed at the end.
-        """
-        self.behind = self.behind and position < self._end
+    def add(self, messages: Iterable[Message]) -> None:
+        """Take what a fetch has brought."""
         for message in messages:
-            error = message.error()
-            if error is None:
+            if message.error() is None:
                 key = message.key()
                 self._last.pop(key, None)  # it stands where its last record does
                 self._last[key] = message
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
-                self.behind = False
 
     def take(self) -> list[Message]:
-        """Return what there is, in the log's order; nothing before its end was reached for the first time."""
-        if self.behind:
-            return []
+        """Return what there is, in the log's order."""
         found, self._last = list(self._last.values()), {}
         return found
 
@@ -150,7 +132,7 @@ class ControlLog:
     ) -> None:
         self.read_at = now()
         self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
-        self._reached, self._refused = 0, False
+        self._unread, self._refused = Unread(), False
         self._group = group
         self._control_id = place.control_id
         self._take = take
@@ -164,11 +146,9 @@ class ControlLog:
             {
                 **connection,
                 **NO_AUTO_CREATION,
-                "group.id": "autoscaler-control-log",  # demanded by the client; nothing is committed under it
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
+                **FOLLOWER_SETTINGS,
+                "group.id": "autoscaler-control-log",
                 "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
                 "fetch.min.bytes": 1,  # the broker answers as soon as there is anything
                 "fetch.wait.max.ms": 500,
                 "fetch.error.backoff.ms": 20,
@@ -176,7 +156,7 @@ class ControlLog:
                 "log_level": 0,
             }
         )
-        self._place = TopicPartition(CONTROL_TOPIC, place.control_partition)
+        self._follower, self._log = LogFollower(self._consumer), (CONTROL_TOPIC, place.control_partition)
         self._thread = threading.Thread(target=self._run, name="autoscaler-control-log", daemon=True)
 
     def start(self) -> None:
@@ -191,32 +171,19 @@ class ControlLog:
         self._consumer.close()
 
     def _run(self) -> None:
-        unread = self._begin()
+        self._begin()
         while not self._closed.is_set():
             self._look_at_id()
-            first = self._consumer.poll(_POLL_S)
-            messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
-            unread.add(messages, self._position())
-            if entries := tuple(e for m in unread.take() if (e := self._entry(m)) is not None):
-                self._take(entries)
-            self._read(messages)
-            for error in (m.error() for m in messages):
-                self._note(error)
-            if not unread.behind:
-                self._caught_up()
-            if first is None:
+            messages = self._follower.fetch(_POLL_S)
+            self._came(messages)
+            if not messages:
                 self._prove()
 
-    def _begin(self) -> Unread:
+    def _begin(self) -> None:
         """Begin to fetch from the log's start, once a broker has said where it ends."""
-        end = None
-        while end is None and not self._closed.is_set():
-            with suppress(KafkaException):  # without it the first fetch waits half a second for a refresh of its own
-                self._consumer.list_topics(CONTROL_TOPIC, _ASK_S)
-            if (end := self._end()) is None:
-                self._closed.wait(_AGAIN_S)
-        self._consumer.assign([TopicPartition(CONTROL_TOPIC, self._place.partition, OFFSET_BEGINNING)])
-        return Unread(end or 0)
+        while not self._closed.is_set() and (failed := self._follower.begin([self._log], timeout_s=_ASK_S)):
+            _log.warning("control log: %s", failed[self._log])
+            self._closed.wait(_AGAIN_S)
 
     def _look_at_id(self) -> None:
         """Ask for the topic's id now and then, without waiting for the answer: a reader of a topic made anew notices nothing."""
@@ -233,9 +200,23 @@ class ControlLog:
             if answer.exception() is None and kafka_id(str(answer.result().topic_id)) != self._control_id:
                 self._replaced()
 
-    def _note(self, error: KafkaError | None) -> None:
-        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
-            return
+    def _came(self, messages: Sequence[Message]) -> None:
+        """Take what a fetch has brought: records, but none before the log was read to the end that it had at first."""
+        self._follower.note(messages)
+        self._unread.add(messages)
+        caught_up = self._follower.reached.caught_up(self._log)
+        if caught_up and (entries := tuple(e for m in self._unread.take() if (e := self._entry(m)) is not None)):
+            self._take(entries)
+        for message in messages:
+            error = message.error()
+            if error is None or is_end(message):
+                self._refused, self.read_at = False, self._now()
+            else:
+                self._note(error)
+        if caught_up:
+            self._caught_up()
+
+    def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             _log.debug(
                 "control log: %s", error
@@ -243,14 +224,6 @@ class ControlLog:
         else:
             self._refused = True
             _log.warning("control log: %s", error)
-
-    def _read(self, messages: Iterable[Message]) -> None:
-        """Note what a fetch has brought: a record, or the end."""
-        for message in messages:
-            error = message.error()
-            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (as above)
-                self._reached = max(self._reached, (message.offset() or 0) + (error is None))
-                self._refused, self.read_at = False, self._now()
 
     def _prove(self) -> None:
         """Find out whether nothing comes because there is nothing, or because nothing can be read (rule 7).
@@ -261,22 +234,13 @@ class ControlLog:
         if self._now() < max(self._prove_at, self.read_at + self._prove_s):
             return
         self._prove_at = self._now() + self._prove_s
-        end = self._end()
-        if end is not None and not self._refused and max(self._position(), self._reached) >= end:
-            self.read_at = self._now()
-
-    def _position(self) -> int:
-        """Return how far it has been read, markers of transactions included; less than 0 before anything has been."""
-        return int(self._consumer.position([self._place])[0].offset)
-
-    def _end(self) -> int | None:
-        """Return where what is committed ends; ``None`` if no broker says so."""
         try:
-            ends = self._consumer.get_watermark_offsets(self._place, timeout=_PROVE_S, cached=False)
+            _, end = self._follower.edges(self._log, timeout_s=_PROVE_S)
         except KafkaException as e:
             _log.warning("control log: %s", e)
-            return None
-        return None if ends is None else ends[1]
+            return
+        if not self._refused and self._follower.reached.offset(self._log) >= end:
+            self.read_at = self._now()
 
     def _entry(self, message: Message) -> LogEntry | None:
         said = decode(message.key(), message.value(), control_id=self._control_id)

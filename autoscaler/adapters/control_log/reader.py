@@ -8,7 +8,7 @@ each has been read, writes a tick every ``tick_s``, and keeps the ids and sizes 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,6 +45,7 @@ from autoscaler.handover.codec import Decoded, decode, encode
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.placement_record import is_key
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Tick
+from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.ports import Clock
 from autoscaler.topic_selection import names, patterns
 
@@ -121,10 +122,9 @@ class LogReader:
         self._listed: frozenset[str] = frozenset()  # what a pattern has meant, until the brokers know no such name
         self._list_at = 0.0
         self._queue: deque[Entry | Gap] = deque()
-        self._reached = {CONTROL_TOPIC: 0, HEARTBEAT_TOPIC: 0}
-        self._progress = threading.Condition()
         self._stop = threading.Event()
-        self._in_flight, self._acked, self._boot = False, None, boot_id()
+        self._in_flight, self._boot = False, boot_id()
+        self._acked: int | None = None
         self._admin = admin  # one that has been used: the first request of a fresh one now and then takes 3 s
         self._strange: set[tuple[str, str]] = set()  # kinds of records that could not be read and were said
         self._unread: Entry | None = None  # a silent reader's tick, until everything before it has been read
@@ -133,10 +133,10 @@ class LogReader:
             "message.timeout.ms": 5000,
         })  # fmt: skip
         self._consumer = client(Consumer, connection, {
-            "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
-            "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.error.backoff.ms": 10,
+            **FOLLOWER_SETTINGS, "auto.offset.reset": "error", "fetch.error.backoff.ms": 10,
             "fetch.wait.max.ms": self.fetch_wait_ms,
         })  # fmt: skip
+        self._follower = LogFollower(self._consumer)
         self._thread = threading.Thread(target=self._run, name=f"control-log-{group}", daemon=True)
 
     def start(self) -> None:
@@ -147,15 +147,12 @@ class LogReader:
         """
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
         self._queue.append(Gap(self.log_start))
-        control, beats = TopicPartition(CONTROL_TOPIC, self._partition), TopicPartition(HEARTBEAT_TOPIC, self._partition)
         # Both by number: a fetch of one waits half a second for records, while the other's beginning is still looked up.
-        control.offset, beats.offset = self.end(CONTROL_TOPIC, EARLIEST), self.log_start
-        with translated("find the leaders of the control log"):
-            for topic in self._reached:
-                self._consumer.list_topics(topic, timeout=_CALL_S)  # or the first fetch waits .6 s for a refresh of its own
-        self._consumer.assign([control, beats])
-        self._reached[HEARTBEAT_TOPIC] = self.log_start
+        self._follow({CONTROL_TOPIC: self.end(CONTROL_TOPIC, EARLIEST), HEARTBEAT_TOPIC: self.log_start})
         self._thread.start()
+
+    def _follow(self, starts: Mapping[str, int]) -> None:
+        self._follower.follow({(topic, self._partition): (start, start) for topic, start in starts.items()})
 
     def end(self, topic: str, spec: Any = None) -> int:
         """Return the end of a log (or what ``spec`` asks for), open transactions included.
@@ -181,11 +178,14 @@ class LogReader:
         Raises:
             TransientError: Not reached in time.
         """
-        with self._progress:
-            if not self._progress.wait_for(lambda: self._reached[topic] >= offset, timeout_s):
-                reached = self._reached[topic]
+        with self._follower.progress:
+            if not self._follower.progress.wait_for(lambda: self._reached(topic) >= offset, timeout_s):
+                reached = self._reached(topic)
                 why = f": {self.refused[topic]}" if topic in self.refused else ""
                 raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{why}")
+
+    def _reached(self, topic: str) -> int:
+        return self._follower.reached.offset((topic, self._partition))
 
     @property
     def silent_s(self) -> float:
@@ -249,24 +249,18 @@ class LogReader:
             self._stop.wait(_POLL_S)
 
     def _read(self) -> None:
-        first = self._consumer.poll(_POLL_S)  # consume() alone would wait for a full batch or the whole time
-        messages = [] if first is None else [first, *self._consumer.consume(500, 0)]
+        messages = self._follower.fetch(_POLL_S)
         for message in messages:
             self._take(message)
-        if messages:
-            tps = [TopicPartition(t, self._partition) for t in self._reached]
-            with self._progress:
-                for tp in self._consumer.position(tps):
-                    self._reached[tp.topic] = max(self._reached[tp.topic], tp.offset)
-                self._progress.notify_all()
-        if self._unread is not None and self._reached[HEARTBEAT_TOPIC] >= self._unread.offset - 1:
+        self._follower.note(messages)
+        if self._unread is not None and self._reached(HEARTBEAT_TOPIC) >= self._unread.offset - 1:
             self._queue.append(self._unread)
             self.own_tick_seen, self._unread = time.monotonic(), None
 
     def _take(self, message: Any) -> None:
         error = message.error()
         topic, offset = message.topic(), message.offset()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        if error is None or is_end(message):
             self.refused.pop(topic, None)
         if error is None:
             control_id = self._control_id if topic == CONTROL_TOPIC else None
@@ -277,13 +271,9 @@ class LogReader:
                 self._say_ignored(topic, offset, decoded)
             if isinstance(decoded.record, Tick) and decoded.record.incarnation == self.incarnation:
                 self.own_tick_seen = time.monotonic()
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
-            with self._progress:
-                self._reached[topic] = max(self._reached[topic], offset)
-                self._progress.notify_all()
-        elif error.code() in DENIED and topic in self._reached:  # without a topic it is the client's group, which is never used
+        elif error.code() in DENIED and topic:  # without a topic it is the client's group, which is never used
             self._denied("read", topic)
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  the client's own name for it
             if topic == HEARTBEAT_TOPIC:
                 self._gap = True  # what was read with it comes first
             else:
@@ -302,12 +292,9 @@ class LogReader:
     def _resume_after_gap(self) -> None:
         """Go on where the heartbeat log begins now; tried again until it is done."""
         start = self.end(HEARTBEAT_TOPIC, EARLIEST)
-        if any(t.topic == HEARTBEAT_TOPIC for t in self._consumer.assignment()):
-            self._consumer.incremental_unassign([TopicPartition(HEARTBEAT_TOPIC, self._partition)])
-        self._consumer.incremental_assign([TopicPartition(HEARTBEAT_TOPIC, self._partition, start)])
+        self._queue.append(Gap(start))  # before anybody is told that more has been read
+        self._follow({HEARTBEAT_TOPIC: start})  # less than before where the log has lost its end
         self.log_start, self._gap = start, False
-        self._reached[HEARTBEAT_TOPIC] = start  # less than before where the log has lost its end
-        self._queue.append(Gap(start))
 
     def _stamped(self) -> Tick:
         return Tick(
@@ -326,8 +313,7 @@ class LogReader:
         """
         if self._unread is None:
             tick = self._stamped()
-            heartbeats = TopicPartition(HEARTBEAT_TOPIC, self._partition)
-            _, end = self._consumer.get_watermark_offsets(heartbeats, timeout=_CALL_S, cached=False)
+            _, end = self._follower.edges((HEARTBEAT_TOPIC, self._partition), timeout_s=_CALL_S)
             self._unread, self._acked = Entry(Decoded(record=tick), end + 1, self._clock.now()), end
 
     def _tick(self) -> None:

@@ -7,13 +7,14 @@ followed it. It fences nobody and takes no decision; who gets the partition is t
 import time
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from autoscaler.adapters.kafka.control_topics import Connection, admin_client, answering, client, describe, translated
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, Tp, Unparked
+from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.model import TopicPartition as Partition
 
 _CALL_S = 5.0
@@ -67,44 +68,36 @@ def _nothing(group: str, parked: dict[Partition, Any], topic: str | None, partit
 
 
 def _read(connection: Connection, group: str, number: int, control_id: str) -> ControllerState:
-    """Return the group as the committed records of its control partition say.
-
-    It has been read when the position passes the end that it had at first, or when the end is told: others may write to it all
-    the time, and then it never is; and the position does not pass what compaction has removed at the end.
-    """
-    reader = client(Consumer, connection, {
-        "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": "read_committed",
-        "auto.offset.reset": "error", "enable.partition.eof": True,
-    })  # fmt: skip
-    state, place = ControllerState(group, control_id, 0.0), TopicPartition(CONTROL_TOPIC, number)
-    deadline = time.monotonic() + _READ_S
+    """Return the group as the committed records of its control partition say."""
+    reader = client(Consumer, connection, {**FOLLOWER_SETTINGS, "auto.offset.reset": "error"})
+    follower, log = LogFollower(reader), (CONTROL_TOPIC, number)
+    state, deadline = ControllerState(group, control_id, 0.0), time.monotonic() + _READ_S
     try:
         with translated("read the control log"):
-            _, end = reader.get_watermark_offsets(place, timeout=_CALL_S, cached=False)
-            reader.assign([TopicPartition(CONTROL_TOPIC, number, OFFSET_BEGINNING)])
-            while time.monotonic() < deadline:
-                message = reader.poll(0.1)
-                error = message.error() if message is not None else None
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's name
-                    return state
-                if error is not None:
-                    raise KafkaException(error)
-                if message is not None:
+            for failure in follower.begin([log], timeout_s=_CALL_S).values():
+                raise failure
+            while not follower.reached.caught_up(log):
+                if time.monotonic() > deadline:
+                    raise TransientError(f"the control log could not be read to its end within {_READ_S:.0f} s")
+                messages = follower.fetch(0.1)
+                for message in messages:
                     _fold(state, message, control_id)
-                if reader.position([place])[0].offset >= end:
-                    return state
+                follower.note(messages)
     finally:
         reader.close()
-    msg = f"the control log could not be read to its end within {_READ_S:.0f} s"
-    raise TransientError(msg)
+    return state
 
 
-def _fold(state: ControllerState, message: Any, control_id: str) -> None:
+def _fold(state: ControllerState, message: Message, control_id: str) -> None:
+    if is_end(message):
+        return
+    if (error := message.error()) is not None:
+        raise KafkaException(error)
     said = decode(message.key(), message.value(), control_id=control_id)
     if said.tombstone:
         state.forget(said.key or ())
     elif said.record is not None:
-        state.fold(said.record, offset=message.offset(), at=0.0)
+        state.fold(said.record, offset=message.offset() or 0, at=0.0)
 
 
 def _write(connection: Connection, number: int, records: list[Unparked]) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from autoscaler.adapters.kafka.control_topics import Connection, client, client_log
+from autoscaler.log_follower import FOLLOWER_SETTINGS, is_end
 from autoscaler.model import Span
 from autoscaler.model import TopicPartition as Partition
 
@@ -115,8 +116,7 @@ class KafkaTails:
 
     def _look(self, spans: Mapping[Partition, Span]) -> None:
         consumer = client(Consumer, self._connection, {
-            "group.id": "__autoscaler_reader", "enable.auto.commit": False, "isolation.level": self._isolation,
-            "auto.offset.reset": "error", "enable.partition.eof": True, "allow.auto.create.topics": False,
+            **FOLLOWER_SETTINGS, "isolation.level": self._isolation, "auto.offset.reset": "error",
             "fetch.wait.max.ms": 100, "fetch.message.max.bytes": 65536, "queued.max.messages.kbytes": 4096,
         })  # fmt: skip
         try:
@@ -135,10 +135,8 @@ class KafkaTails:
         if topic is None or (span := left.pop(Partition(topic, message.partition()), None)) is None:
             return
         partition = Partition(topic, message.partition())
-        if error is None:
-            self._know(partition, span, nothing=message.offset() >= span.end)
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the client's own name for it
-            self._know(partition, span, nothing=True)
+        if error is None or is_end(message):
+            self._know(partition, span, nothing=error is not None or message.offset() >= span.end)
         else:
             client_log.info("the end of %s could not be looked at: %s", partition, error.name())
             if not error.retriable():

@@ -1,0 +1,100 @@
+"""Follows logs with one client of Kafka, from their start to their end and on; the worker and the adapters use it.
+
+The client and the thread are the caller's; others may wait on ``progress``. What a record means is the caller's business, and
+when an end is reached that of ``handover/log_progress.py``.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from autoscaler.handover.log_progress import Log, LogProgress
+
+FOLLOWER_SETTINGS: Mapping[str, str | bool] = {
+    "group.id": "__autoscaler_reader",  # demanded by the client; nobody joins it and nothing is committed under it
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+}
+_CALL_S = 5.0
+_AT_ONCE = 500
+
+
+def is_end(message: Message) -> bool:
+    """Say whether a message is no record and no error, but tells that its log was read to the present end."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  the client's own name for it
+
+
+class LogFollower:
+    """Reads logs and knows how far each has been read.
+
+    Args:
+        consumer: Made with ``FOLLOWER_SETTINGS``; whoever has made it closes it.
+
+    Attributes:
+        reached: How far each log has been read.
+        progress: Notified when that has changed; held meanwhile.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.reached, self.progress = LogProgress(), threading.Condition()
+        self._consumer = consumer
+
+    def edges(self, log: Log, *, timeout_s: float) -> tuple[int, int]:
+        """Return where a log begins, and where it ends now for who reads what is committed.
+
+        Raises:
+            KafkaException: Its broker does not answer, or refuses.
+        """
+        found = self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  as above
+        return found
+
+    def begin(self, logs: Iterable[Log], *, timeout_s: float) -> dict[Log, KafkaException]:
+        """Follow logs from their start on, and return those whose edges nobody tells yet, with the reason; try these again."""
+        found, failed = dict[Log, tuple[int, int]](), dict[Log, KafkaException]()
+        for log in logs:
+            try:
+                found[log] = self.edges(log, timeout_s=timeout_s)
+            except KafkaException as e:
+                failed[log] = e
+        if found:  # not one by one: a broker answers nothing on a connection on which a fetch waits for records
+            self.follow(found)
+        return failed
+
+    def follow(self, edges: Mapping[Log, tuple[int, int]]) -> None:
+        """Read logs, also anew, from the first of two offsets on; the second is the end that is to be reached."""
+        for topic in {topic for topic, _ in edges}:
+            with suppress(KafkaException):  # without it the first fetch waits half a second for a refresh of its own
+                self._consumer.list_topics(topic, timeout=_CALL_S)
+        if read := [tp for tp in self._consumer.assignment() if (tp.topic, tp.partition) in edges]:
+            self._consumer.incremental_unassign(read)
+        self._consumer.incremental_assign([TopicPartition(*log, start) for log, (start, _) in edges.items()])
+        with self.progress:
+            for log, (start, end) in edges.items():
+                self.reached.begin(log, start, end)
+            self.progress.notify_all()
+
+    def fetch(self, wait_s: float) -> list[Message]:
+        """Return what has come: records, ends and errors. It counts as read when it is noted."""
+        first = self._consumer.poll(wait_s)  # consume() alone would wait for a full batch or the whole time
+        return [] if first is None else [first, *self._consumer.consume(_AT_ONCE, 0)]
+
+    def note(self, messages: Sequence[Message]) -> None:
+        """Note how far everything has been read, now that what was fetched has been taken; also when that was nothing."""
+        with self.progress:
+            for message in messages:
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                if topic is None or partition is None or offset is None:
+                    continue  # an error of the client's, of no log
+                if message.error() is None:
+                    self.reached.record((topic, partition), offset)
+                elif is_end(message):
+                    self.reached.end((topic, partition), offset)
+            for tp in self._consumer.position(self._consumer.assignment()):
+                self.reached.position((tp.topic, tp.partition), tp.offset)
+            self.progress.notify_all()
