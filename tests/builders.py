@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from autoscaler.config.policy import Policy
+from autoscaler.core.moment import Moment
 from autoscaler.model import (
     GroupMembers,
     GroupState,
@@ -144,6 +145,11 @@ def observation(
     """Return what a cycle sees."""
     measured = loads if isinstance(loads, LoadSnapshot) else snapshot(loads)
     return Observation(group="g", snapshot=measured, state=group_state, members=group_members)
+
+
+def moment(at: float = T0) -> Moment:
+    """Return a moment at which both clocks happen to show the same."""
+    return Moment(now=at, wall=at)
 
 
 def policy(**changes: object) -> Policy:

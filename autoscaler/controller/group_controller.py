@@ -16,6 +16,7 @@ from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.observed_group import follows_placement
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
+from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
     CapacitySource,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 _STRANGERS_NAMED = 3
 log = logging.getLogger(__name__)
-
-_SET_S = 1.0  # a wall clock that goes apart from the other one by more between two cycles was set
 
 
 class CycleSink(Protocol):
@@ -113,7 +112,6 @@ class GroupController:
     restore: Callable[[str], Decision] | None = None
     measured_bytes_per_s: float | None = None
     _history: History = field(default_factory=History)
-    _read_at: tuple[float, float] | None = None  # both clocks at the latest decision
     _publisher: PlanPublisher | None = None
     _pool: WorkerPool | None = None
     _completed: bool = False
@@ -141,8 +139,7 @@ class GroupController:
                 if self.retention is not None:
                     observation = replace(observation, retention=self.retention.retention())
             with stages("decide_s"):
-                now = self._now()  # before the history is looked at: it may shift that
-                decision, self._history = decide(observation, self._history, self.policy, now)
+                decision, self._history = decide(observation, self._history, self.policy, self._moment())
                 decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
             outcomes = self._act(decision, observation, pool, stages)
             decision = _with_error(decision, outcomes)
@@ -158,22 +155,12 @@ class GroupController:
         self._record(number, decision, observation, outcomes, stages)
         return decision
 
-    def _now(self) -> float:
-        """Return the wall clock, and if it was set since the latest decision, shift what is remembered with it."""
-        now, passed = self.clock.now(), self.clock.monotonic()
-        if self._read_at is not None:
-            by_s = (now - self._read_at[0]) - (passed - self._read_at[1])
-            if abs(by_s) > _SET_S:
-                log.warning(
-                    "group %s: the wall clock was set by %+.1f s; durations go on as if it had not", self.policy.group, by_s
-                )
-                self._history = self._history.shifted(by_s)
-        self._read_at = now, passed
-        return now
+    def _moment(self) -> Moment:
+        return Moment(now=self.clock.monotonic(), wall=self.clock.now())
 
     def _past(self, at: float | None) -> float | None:
-        """Return a time that somebody has written down, not later than now: his clock, or this one, may have been set since."""
-        return None if at is None else min(at, self.clock.now())
+        """Return a time that somebody has written down on the clock that is never set."""
+        return None if at is None else self._moment().of(at)
 
     def close(self) -> None:
         """Let go of the group: the plan stays, the workers go on."""
@@ -192,8 +179,9 @@ class GroupController:
         """Return the measurement without lags that nobody can ever work off."""
         if self.tails is None:
             return snapshot
-        self._unread = standing(self._unread, snapshot)
-        self.tails.ask(worth_a_look(self._unread, snapshot.sample_ts))
+        now = self.clock.monotonic()
+        self._unread = standing(self._unread, snapshot, now)
+        self.tails.ask(worth_a_look(self._unread, now))
         return without(snapshot, self.tails.empty())
 
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
@@ -306,7 +294,7 @@ class GroupController:
 
     def _held(self, observation: Observation, error: Exception) -> Decision:
         said = str(error) if isinstance(error, AutoscalerError) else f"{type(error).__name__}: {error}"
-        return hold(observation, self._history, self.policy, self.clock.now(), Reason.NOT_READY, said)
+        return hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, said)
 
     def _record(
         self,

@@ -18,6 +18,7 @@ from autoscaler.core.group.history import History, Intent, moved
 from autoscaler.core.group.observed_group import follows_placement
 from autoscaler.core.guards.table import guarded
 from autoscaler.core.load.partition_progress import Progress
+from autoscaler.core.moment import Moment
 from autoscaler.core.rules import native, placed
 from autoscaler.core.rules.catch_up import as_urgent, risk_text
 from autoscaler.core.rules.fallback import or_fallback
@@ -33,16 +34,16 @@ _LIMITS = (Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED)
 _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING")
 
 
-def decide(observation: Observation, history: History, policy: Policy, now: float) -> tuple[Decision, History]:
+def decide(observation: Observation, history: History, policy: Policy, moment: Moment) -> tuple[Decision, History]:
     """Return what to do now and what to remember.
 
     Args:
         observation: What the measurement, the control log and the group's membership say.
         history: What the previous call returned; ``History()`` or ``History.from_plan`` at the start.
         policy: What the user asks of this group.
-        now: Seconds since the epoch, not before the ``now`` of the previous call.
+        moment: When that is, not before the previous call's.
     """
-    cycle = read_cycle(observation, history, policy, now)
+    cycle = read_cycle(observation, history, policy, moment)
     step = _choose(cycle)
     decision = _answer(cycle, step)
     return decision, _remember(cycle, step, decision)
@@ -77,11 +78,11 @@ def _rules(cycle: Cycle) -> tuple[Callable[[Cycle], Step | None], ...]:
 
 
 def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
-    observation: Observation, history: History, policy: Policy, now: float, reason: Reason, detail: str
+    observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, detail: str
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
     known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds))
-    return _answer(read_cycle(observation, known, policy, now), Step(reason=reason, detail=detail, inert=True))
+    return _answer(read_cycle(observation, known, policy, moment), Step(reason=reason, detail=detail, inert=True))
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
@@ -348,7 +349,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     return Decision(
         decision_id=f"{observation.group}/{int(observation.snapshot.sample_ts * 1000)}",
         group=observation.group,
-        at=cycle.now,
+        at=cycle.at,
         mode=policy.mode,
         reason=step.reason,
         limited_by=Reason.ADVISORY if advised else step.limited_by,
@@ -479,7 +480,7 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
         return replace(history, waiting_since=since, intent=None)
     intent = Intent(
         epoch=cycle.present.epoch, scales=scales, moves=moves, consumers=len(requested),
-        by=len(decision.requested) - len(requested),
+        by=len(decision.requested) - len(requested), at=cycle.now,
     )  # fmt: skip
     if started is None:
         return replace(history, waiting_since=since, intent=intent)

@@ -16,7 +16,7 @@ from autoscaler.packing import assign, assign_arrays
 from autoscaler.packing.kernels.drift import DriftEstimator
 from tests.bench.replays import CAPACITY, Floats, Labels
 from tests.bench.rows import Row
-from tests.builders import T0, observation, policy, snapshot, state
+from tests.builders import T0, moment, observation, policy, snapshot, state
 
 MILLION = 1_000_000
 DELTA = 5  # percent of a capacity that a rate changes by between two measurements, at most
@@ -150,5 +150,5 @@ def _cycles(partitions: int, seed: int, repeats: int) -> Iterator[tuple[float, f
 def _timed(seen: Observation, history: History, now: float) -> tuple[float, tuple[Decision, History]]:
     asked = policy(max_consumers=len(seen.snapshot.loads), cooldown_s=0)
     began = time.perf_counter()
-    answer = decide(seen, history, asked, now)
+    answer = decide(seen, history, asked, moment(now))
     return time.perf_counter() - began, answer

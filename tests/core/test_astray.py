@@ -7,13 +7,13 @@ import pytest
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
 from autoscaler.model import Astray, Decision, PartitionLoad, Reason, ResetOffset
-from tests.builders import T0, load, observation, owned, policy, snapshot, state, tp
+from tests.builders import T0, load, moment, observation, owned, policy, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 
 
 def answer(measured: PartitionLoad, astray: Astray, rules: Policy | None = None) -> Decision:
     group = replace(state(owned([0], [1])), astray={tp(1): astray})
-    return decide(observation(snapshot([load(tp(0), 70), measured]), group), LONG_AGO, rules or policy(), T0)[0]
+    return decide(observation(snapshot([load(tp(0), 70), measured]), group), LONG_AGO, rules or policy(), moment(T0))[0]
 
 
 def measured(start: int | None, end: int | None, **changes: object) -> PartitionLoad:

@@ -11,10 +11,9 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.busy_throughput import Busy, Sample
 from autoscaler.core.capacity.capacity import Capacity, Shown, in_use
 from autoscaler.core.capacity.drain_throughput import Drains
-from autoscaler.core.load.consumption import Work, committed_since
-from autoscaler.core.load.partition_progress import Track
+from autoscaler.core.load.consumption import Consumption, Work
 from autoscaler.model import CapacitySource, TopicPartition, WorkerPhase, WorkerView
-from tests.builders import T0, load, policy, snapshot, tp, worker
+from tests.builders import T0, load, moment, policy, snapshot, tp, worker
 
 RATES = st.floats(1e-6, 1e15)
 
@@ -83,10 +82,6 @@ def test_the_policy_of_a_cycle_goes_by_it_and_its_fingerprint_does_not() -> None
 # --- what consumers commit -------------------------------------------------------------------------------------------
 
 
-def track(committed: int) -> Track:
-    return Track(committed, None, committed, T0)
-
-
 @pytest.mark.parametrize(
     ("changes", "before", "found", "why"),
     [
@@ -104,13 +99,36 @@ def track(committed: int) -> Track:
     ],
 )  # fmt: skip
 def test_what_was_committed(changes: Mapping[str, object], before: int | None, found: Work | None, why: str) -> None:
-    tracks = {} if before is None else {tp(0): track(before)}
-    seen = snapshot([load(tp(0), **{"bytes_per_s": 100.0, **changes}), load(tp(1), 100.0, committed=50)])  # type: ignore[arg-type]
-    assert committed_since(seen, tracks | {tp(1): track(40)}, {tp(0): "a", tp(1): "b"}) == {"a": found, "b": Work(10, 100.0)}, why
+    first = {} if before is None else {tp(0): before}
+    then = snapshot([load(p, 100.0, committed=c) for p, c in (first | {tp(1): 40}).items()])
+    so_far = Consumption().measured(then, moment(T0))
+    loads = [load(tp(0), **{"bytes_per_s": 100.0, **changes}), load(tp(1), 100.0, committed=50)]  # type: ignore[arg-type]
+    seen = so_far.measured(snapshot(loads, T0 + 1), moment(T0 + 1))
+    assert committed_between(so_far, seen, tp(0)) == found, why
+    assert committed_between(so_far, seen, tp(1)) == Work(10, 100.0), "whatever the other one does"
+
+
+def committed_between(before: Consumption, after: Consumption, partition: TopicPartition) -> Work | None:
+    if before.at is None or not before.read({partition}) or not after.followed({partition}, before.at):
+        return None
+    return after.work({partition}).since(before.work({partition}))
 
 
 def test_a_partition_that_the_measurement_does_not_list_is_not_nothing() -> None:
-    assert committed_since(snapshot([]), {}, {tp(0): "a"}) == {"a": None}
+    seen = Consumption().measured(snapshot([]), moment())
+    assert not seen.read({tp(0)})
+    assert not seen.followed({tp(0)}, T0)
+
+
+def test_what_was_not_measured_for_a_while_is_counted_from_when_it_is_again() -> None:
+    times = [(T0, 100, True), (T0 + 1, 100, False), (T0 + 2, 130, True), (T0 + 3, 150, True)]
+    seen = [Consumption()]
+    for at, committed, known in times:
+        seen.append(seen[-1].measured(snapshot([load(tp(0), 100.0, committed=committed, known=known)], at), moment(at)))
+    _, first, blind, again, last = seen
+    assert (blind.read({tp(0)}), again.read({tp(0)})) == (False, True)
+    assert committed_between(first, last, tp(0)) is None
+    assert committed_between(again, last, tp(0)) == Work(20, 200.0)
 
 
 # --- what workers show -----------------------------------------------------------------------------------------------
@@ -125,7 +143,7 @@ class Fleet:
         self.records, self.busy_s, self.committed = [0.0] * len(speeds), [0.0] * len(speeds), [1000.0] * len(speeds)
         self.lives = ["1"] * len(speeds)
         self.gone: set[TopicPartition] = set()
-        self.tracks: dict[TopicPartition, Track] = {}
+        self.consumption = Consumption()
 
     def run(self, seconds: int, share: float = 1.0, speeds: Mapping[int, float] | None = None) -> "Fleet":
         """Let workers be busy for a share of some seconds; they know as many records more as they commit."""
@@ -139,8 +157,8 @@ class Fleet:
             rates = {"bytes_per_s": 100.0 / self.ratio, "records_per_s": 10.0}
             loads = [load(tp(n), committed=int(c), known=tp(n) not in self.gone, **rates) for n, c in enumerate(self.committed)]
             seen = snapshot(loads, at=T0 + self.t)
-            self.busy = self.busy.measured(seen, self.tracks, [self.view(n) for n in range(len(self.speeds))])
-            self.tracks = {x.partition: track(x.committed or 0) for x in seen.loads}
+            self.consumption = self.consumption.measured(seen, moment(T0 + self.t))
+            self.busy = self.busy.measured(seen, self.consumption, [self.view(n) for n in range(len(self.speeds))])
         return self
 
     def view(self, n: int) -> WorkerView:
@@ -222,8 +240,8 @@ def test_an_unknown_measurement_is_never_a_slow_worker() -> None:
 def test_a_move_begins_a_new_window() -> None:
     fleet = Fleet(400.0).run(20)
     seen = snapshot([load(tp(n), 100.0, committed=2000) for n in range(2)], at=T0 + 40)
-    fleet.tracks[tp(1)] = track(1000)
-    moved = fleet.busy.measured(seen, fleet.tracks, [replace(fleet.view(0), owned=frozenset({tp(0), tp(1)}))])
+    consumption = fleet.consumption.measured(seen, moment(T0 + 40))
+    moved = fleet.busy.measured(seen, consumption, [replace(fleet.view(0), owned=frozenset({tp(0), tp(1)}))])
     assert (moved.samples, moved.windows["0.1"].since) == ((), T0 + 40)
 
 
@@ -248,18 +266,13 @@ def test_offsets_without_a_record_are_no_records() -> None:
 def test_the_same_measurement_twice_and_an_idle_or_ending_worker_change_nothing() -> None:
     fleet = Fleet(400.0).run(40)
     seen = snapshot([load(tp(0), 100.0, committed=9000)], at=T0 + 40)
-    assert fleet.busy.measured(seen, fleet.tracks, [fleet.view(0)]) == fleet.busy
+    again = fleet.consumption.measured(seen, moment(T0 + 41))
+    assert again is fleet.consumption
+    assert fleet.busy.measured(seen, again, [fleet.view(0)]) == fleet.busy
     ending = replace(fleet.view(0), phase=WorkerPhase.DRAINING)
     later = replace(seen, sample_ts=T0 + 41)
-    assert fleet.busy.measured(later, fleet.tracks, [ending, worker(3)]).windows == {}
-
-
-def test_a_wall_clock_that_is_set_changes_no_window() -> None:
-    fleet = Fleet(400.0).run(40)
-    shifted = fleet.busy.shifted(3600)
-    assert shifted.windows["0.1"].since == fleet.busy.windows["0.1"].since + 3600
-    assert [s.at for s in shifted.samples] == [s.at + 3600 for s in fleet.busy.samples]
-    assert measured(50.0).shifted(3600).at == T0 + 3600
+    then = fleet.consumption.measured(later, moment(T0 + 41))
+    assert fleet.busy.measured(later, then, [ending, worker(3)]).windows == {}
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,20 @@ def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_wri
     assert [x.lag_records for x in world.audit.entries[0].snapshot.loads] == [1, 2], "before anybody looked it is a lag"
 
 
+@pytest.mark.parametrize("by", [0.0, -3600.0, 3600.0])
+def test_what_is_unread_is_looked_at_as_soon_whatever_the_wall_clock_is_set_to(by: float) -> None:
+    world = World()
+    world.controller.tails = tails = Tails()
+    asked = []
+    for second in range(7):
+        world.clock.wall += by if second == 2 else 0.0
+        world.clock.advance(1.0)
+        loads = [load(tp(0), 40.0, lag_records=1, log_end=101)]
+        world.controller.cycle(second, snapshot(loads, at=world.clock.now()), {})
+        asked.append(bool(tails.asked))
+    assert asked == [False] * 5 + [True] * 2
+
+
 def test_what_is_known_of_retention_is_decided_on() -> None:
     world = World()
     world.settle(40, 40, 40)

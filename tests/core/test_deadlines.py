@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.group.history import History
-from autoscaler.core.load.retention_risk import WINDOW_S, Drain, Left, Risk, find_risks, time_to_close, time_to_loss
+from autoscaler.core.load.consumption import WINDOW_S, Consumption
+from autoscaler.core.load.retention_risk import Left, Risk, find_risks, time_to_close, time_to_loss
+from autoscaler.core.moment import Moment
 from autoscaler.model import PartitionLoad, Retention, TopicPartition
-from tests.builders import T0, TOPIC, load, snapshot, tp
+from tests.builders import T0, TOPIC, load, moment, snapshot, tp
 
 DAY = 86400.0
 
@@ -69,11 +70,11 @@ def test_when_the_backlog_is_worked_off(
 def risks(*seen: PartitionLoad, kept: Retention, still: frozenset[TopicPartition] = frozenset()) -> tuple[Risk, ...]:
     """Return what is at risk at the last of measurements that are ten seconds apart."""
     found: tuple[Risk, ...] = ()
-    drains: dict[TopicPartition, Drain] = {}
+    consumption = Consumption()
     for n, one in enumerate(seen):
         measured = snapshot([one], at=T0 + 10 * n)
-        found, kept_on = find_risks(measured, {TOPIC: kept}, drains, still=still, near_s=3600.0, tolerance=0.1)
-        drains = dict(kept_on)
+        consumption = consumption.measured(measured, moment(T0 + 10 * n))
+        found = find_risks(measured, {TOPIC: kept}, consumption, still=still, near_s=3600.0, tolerance=0.1)
     return found
 
 
@@ -119,14 +120,12 @@ def test_a_rate_is_over_the_last_minute_at_most() -> None:
 
 
 def test_a_wall_clock_that_is_set_changes_no_rate() -> None:
-    kept = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}
-    seen = [snapshot([x], at=T0 + 10 * n) for n, x in enumerate(reading(20.0))]
-    history = History()
-    for one in seen[:-1]:
-        _, drains = find_risks(one, kept, history.drains, still=(), near_s=3600.0, tolerance=0.1)
-        history = replace(history, drains=drains)
-    late = replace(seen[-1], sample_ts=seen[-1].sample_ts - 3600)
-    found, _ = find_risks(late, kept, history.shifted(-3600).drains, still=(), near_s=3600.0, tolerance=0.1)
+    kept, consumption = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}, Consumption()
+    for n, one in enumerate(reading(20.0)):
+        wall = T0 + 10 * n - (3600 if n == 3 else 0)
+        seen = snapshot([one], at=wall)
+        consumption = consumption.measured(seen, Moment(now=10.0 * n, wall=wall))
+    found = find_risks(seen, kept, consumption, still=(), near_s=3600.0, tolerance=0.1)
     assert [r.close_s for r in found] == [600.0]
 
 
@@ -136,9 +135,8 @@ def test_what_stands_still_is_left_out() -> None:
 
 def test_the_soonest_comes_first() -> None:
     loads = [replace(behind(lag_s=900.0 + n), partition=tp(n)) for n in range(3)]
-    found, _ = find_risks(
-        snapshot(loads), {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}, {}, still=(), near_s=3600.0, tolerance=0.1
-    )
+    kept = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}
+    found = find_risks(snapshot(loads), kept, Consumption(), still=(), near_s=3600.0, tolerance=0.1)
     assert [r.partition for r in found] == [tp(2), tp(1), tp(0)]
 
 

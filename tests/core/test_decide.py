@@ -25,7 +25,7 @@ from autoscaler.model import (
     WorkerPhase,
 )
 from autoscaler.packing import consumer_loads
-from tests.builders import T0, load, members, observation, owned, policy, rates, snapshot, state, tp, unplanned, worker
+from tests.builders import T0, load, members, moment, observation, owned, policy, rates, snapshot, state, tp, unplanned, worker
 
 LONG_AGO = History(recommendations=((T0 - 120, 1),), last_scale_at=T0 - 1000, last_move_at=T0 - 1000)
 
@@ -38,7 +38,7 @@ def answer(
     foreign: GroupMembers | None = None,
 ) -> Decision:
     seen = loads if isinstance(loads, LoadSnapshot | Mapping) else snapshot(loads)
-    return decide(observation(seen, group, foreign), history, rules or policy(), T0)[0]
+    return decide(observation(seen, group, foreign), history, rules or policy(), moment(T0))[0]
 
 
 def move(partition: int, source: int | None, target: int) -> MovePartition:
@@ -257,11 +257,11 @@ def test_before_the_start_timeout_nothing_moves() -> None:
 
 def test_waiting_begins_with_the_request_and_ends_with_the_consumer() -> None:
     overload = rates(50, 50, 60)
-    _, asked = decide(observation(overload, state(owned([0, 1], [2]))), LONG_AGO, policy(), T0)
+    _, asked = decide(observation(overload, state(owned([0, 1], [2]))), LONG_AGO, policy(), moment(T0))
     assert asked.waiting_since == T0
-    _, waiting = decide(observation(overload, state(owned([0, 1], [2]), requested=[0, 1, 2])), asked, policy(), T0 + 5)
+    _, waiting = decide(observation(overload, state(owned([0, 1], [2]), requested=[0, 1, 2])), asked, policy(), moment(T0 + 5))
     assert waiting.waiting_since == T0
-    _, there = decide(observation(overload, state(owned([0, 1], [2]), live=[0, 1, 2])), waiting, policy(), T0 + 6)
+    _, there = decide(observation(overload, state(owned([0, 1], [2]), live=[0, 1, 2])), waiting, policy(), moment(T0 + 6))
     assert there.waiting_since is None
 
 
@@ -351,12 +351,12 @@ def test_shrinking_does_not_weigh_moves_against_consumers() -> None:
 
 
 def measured(history: History, at: float, loads: Iterable[PartitionLoad]) -> History:
-    return decide(observation(snapshot(loads, at=at), state(HALF)), history, policy(), at)[1]
+    return decide(observation(snapshot(loads, at=at), state(HALF)), history, policy(), moment(at))[1]
 
 
 def test_drift_is_learned_once_from_each_measurement() -> None:
     first = measured(History(), T0, [load(tp(0), 30.0), load(tp(1), 40.0)])
-    assert (first.drift.sigma, first.measured_at) == (0, T0)
+    assert (first.drift.sigma, first.consumption.at) == (0, T0)
     second = measured(first, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)])
     assert second.drift.sigma == pytest.approx(12.5**0.5), "the root of the mean of 9 and 16"
     assert measured(second, T0 + 1, [load(tp(0), 33.0), load(tp(1), 44.0)]).drift == second.drift, "the same one again"
@@ -375,7 +375,7 @@ def test_drift_is_learned_once_from_each_measurement() -> None:
 def test_a_placement_is_to_hold_while_partitions_rest(times: tuple[float, ...], horizon: float, why: str) -> None:
     history = History()
     for at in times:
-        history = history.measured(at, rates(30, 40))
+        history = history.measured(history.consumption.measured(snapshot(rates(30, 40), at), moment(at)), rates(30, 40))
     assert Planner.of(policy(cooldown_s=10), history).options["horizon"] == horizon, why
 
 
@@ -462,7 +462,7 @@ def test_old_rates_still_place_what_a_lost_consumer_left() -> None:
 
 def test_old_rates_start_the_window_anew() -> None:
     old = [load(tp(i), 5.0, known=False, age_s=99.0) for i in range(2)]
-    _, history = decide(observation(snapshot(old), state(HALF)), LONG_AGO, policy(), T0)
+    _, history = decide(observation(snapshot(old), state(HALF)), LONG_AGO, policy(), moment(T0))
     assert history.recommendations == ()
 
 
@@ -478,7 +478,7 @@ ADVISE = policy(mode="advise", assignment="native")
 
 
 def advise(loads: Mapping[TopicPartition, float | None], who: GroupMembers | None, history: History = LONG_AGO) -> Decision:
-    return decide(Observation(group="g", snapshot=snapshot(loads), state=None, members=who), history, ADVISE, T0)[0]
+    return decide(Observation(group="g", snapshot=snapshot(loads), state=None, members=who), history, ADVISE, moment(T0))[0]
 
 
 def test_advice_says_how_many_its_own_assignor_takes_and_what_a_placement_by_load_would_give() -> None:
@@ -582,7 +582,12 @@ def test_doing_nothing_leaves_the_target_as_observed() -> None:
 
 def test_holding_carries_the_figures_and_does_nothing() -> None:
     decision = hold(
-        observation(rates(90, 90), state(owned([0, 1]))), History(), policy(), T0, Reason.NOT_READY, "the log cannot be read"
+        observation(rates(90, 90), state(owned([0, 1]))),
+        History(),
+        policy(),
+        moment(T0),
+        Reason.NOT_READY,
+        "the log cannot be read",
     )
     assert (decision.reason, decision.actions, decision.detail) == (Reason.NOT_READY, (), "the log cannot be read")
     assert (decision.total_bytes_per_s, sorted(decision.requested)) == (180, [0])
@@ -598,7 +603,7 @@ def test_holding_carries_the_figures_and_does_nothing() -> None:
 def test_only_what_was_published_counts_as_done(epoch: int, scaled_at: float | None, moved_at: float | None, why: str) -> None:
     history = History(intent=Intent(epoch=7, scales=True, moves=True))
     group = state(HALF, epoch=epoch, plan_at=T0 - 1)
-    _, after = decide(observation(rates(70, 70), group), history, policy(), T0)
+    _, after = decide(observation(rates(70, 70), group), history, policy(), moment(T0))
     assert (after.last_scale_at, after.last_move_at) == (scaled_at, moved_at), why
 
 
@@ -611,7 +616,7 @@ def test_a_restart_assumes_that_the_latest_plan_did_everything() -> None:
 def test_the_window_is_bounded_and_reaches_back_to_its_start() -> None:
     history = LONG_AGO
     for second in range(500):
-        _, history = decide(observation(rates(70, 70), state(HALF)), history, policy(), T0 + second)
+        _, history = decide(observation(rates(70, 70), state(HALF)), history, policy(), moment(T0 + second))
     times = [t - T0 for t, _ in history.recommendations]
     assert (times[0], times[-1], len(times)) == (499 - 120, 499, 121)
 
@@ -620,20 +625,20 @@ def test_a_consumer_owed_a_partition_that_is_not_listed_comes_before_one_that_on
     """Both must not end; the one that the plan names is paid for, so that the maximum is not passed."""
     joining = tuple(worker(slot, [tp(0), tp(1), tp(2)], WorkerPhase.JOINING) for slot in (0, 1))
     group = state({tp(2): 1}, workers=joining, requested=(), pending=frozenset({tp(2)}), epoch=0, plan_at=None)
-    decision, _ = decide(observation(rates(0.0), group), History(), policy(max_consumers=1), T0)
+    decision, _ = decide(observation(rates(0.0), group), History(), policy(max_consumers=1), moment(T0))
     assert (decision.reason, decision.requested) == (Reason.PARTITIONS_CHANGED, frozenset({1}))
 
 
 def test_a_lost_partition_waits_for_the_consumer_that_is_owed_one_that_is_not_listed() -> None:
     """It is paid for: neither another one is asked for beside it, nor one given something that nobody asked for."""
     nobody = state({tp(1): 1}, workers=(), requested=(), orphans=frozenset({tp(0)}), epoch=0, plan_at=None)
-    decision, _ = decide(observation(rates(0.0), nobody), History(), policy(max_consumers=1), T0)
+    decision, _ = decide(observation(rates(0.0), nobody), History(), policy(max_consumers=1), moment(T0))
     assert (decision.reason, decision.limited_by, decision.requested) == (Reason.WORKER_LOST, Reason.NOT_READY, frozenset({1}))
     assert "consumers 1 are awaited" in decision.detail
 
     there = (worker(1, [], WorkerPhase.JOINING), worker(2, [tp(0)]))
     unasked = replace(nobody, workers=there)
-    decision, _ = decide(observation(rates(0.0), unasked), History(), policy(max_consumers=1), T0)
+    decision, _ = decide(observation(rates(0.0), unasked), History(), policy(max_consumers=1), moment(T0))
     assert (decision.reason, decision.requested) == (Reason.WORKER_LOST, frozenset({1}))
     assert decision.target == {tp(1): 1}
 
@@ -645,7 +650,7 @@ def test_the_rules_end_with_one_that_always_answers() -> None:
 def test_records_of_unknown_age_keep_a_group_from_shrinking() -> None:
     idle = [load(tp(p), 0.0, lag_records=1_000_000, lag_s=None) for p in range(4)]
     history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
-    answer, _ = decide(observation(snapshot(idle), state(owned([0], [1], [2], [3]))), history, policy(), T0)
+    answer, _ = decide(observation(snapshot(idle), state(owned([0], [1], [2], [3]))), history, policy(), moment(T0))
     assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.BACKLOG)
     assert not answer.actions
     assert "nobody knows how far" in answer.detail
@@ -653,33 +658,33 @@ def test_records_of_unknown_age_keep_a_group_from_shrinking() -> None:
 
 def test_a_group_that_does_not_exist_is_named() -> None:
     native = policy(mode="advise", assignment="native", group="shop")
-    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), native, T0)
+    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), native, moment(T0))
     assert answer.reason is Reason.NOT_READY
     assert "no group 'shop' exists" in answer.detail
     managed = policy(mode="advise", group="shop")
-    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), managed, T0)
+    answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), managed, moment(T0))
     assert (answer.reason, answer.consumers_now) == (Reason.PARTITIONS_CHANGED, 0)
     assert "; no group 'shop' exists on this cluster yet; placed by load: 1 consumer of" in answer.detail
 
 
 def test_consumers_that_could_not_be_looked_at_are_unknown_and_the_advice_comes_all_the_same() -> None:
     unread = replace(observation(rates(70.0, 70.0), None, members()), unread="the broker is away")
-    answer, _ = decide(unread, History(), policy(mode="advise"), T0)
+    answer, _ = decide(unread, History(), policy(mode="advise"), moment(T0))
     assert (answer.consumers_now, answer.recommended, answer.consumers) == (None, 2, 2)
     assert "its consumers are not known: the broker is away; placed by load: 2 consumers" in answer.detail
 
 
 def test_advice_on_a_group_that_still_runs_as_managed_tells_what_its_consumers_hold() -> None:
-    answer, _ = decide(observation(rates(70.0, 70.0), state(owned([0, 1]))), History(), policy(mode="advise"), T0)
+    answer, _ = decide(observation(rates(70.0, 70.0), state(owned([0, 1]))), History(), policy(mode="advise"), moment(T0))
     assert (answer.consumers_now, answer.consumers, answer.limited_by) == (1, 2, Reason.ADVISORY)
     assert answer.actions == (AddWorkers(slots=(1,)), move(1, 0, 1))
     assert "now 1 consumer, the hottest with 140 B/s; placed by load: 2 consumers" in answer.detail
 
 
 def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:
-    answer, _ = decide(observation({tp(0): None, tp(1): None}, state(owned([0, 1]))), History(), policy(), T0)
+    answer, _ = decide(observation({tp(0): None, tp(1): None}, state(owned([0, 1]))), History(), policy(), moment(T0))
     assert answer.total_bytes_per_s is None
-    measured, _ = decide(observation(rates(0.0, 0.0), state(owned([0, 1]))), History(), policy(), T0)
+    measured, _ = decide(observation(rates(0.0, 0.0), state(owned([0, 1]))), History(), policy(), moment(T0))
     assert measured.total_bytes_per_s == 0.0
 
 
@@ -687,7 +692,7 @@ def test_a_topic_that_cannot_be_described_is_no_topic_without_load() -> None:
     two = policy(topics=("orders", "gone"))
     history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
     seen = snapshot(rates(5.0, 5.0, 5.0, 5.0), error="gone: TOPIC_AUTHORIZATION_FAILED")
-    answer, after = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, two, T0)
+    answer, after = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, two, moment(T0))
     assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.STALE_INPUT)
     assert not answer.actions
     assert "topics gone are not measured: gone: TOPIC_AUTHORIZATION_FAILED" in answer.detail
@@ -697,6 +702,6 @@ def test_a_topic_that_cannot_be_described_is_no_topic_without_load() -> None:
 def test_a_broker_that_cannot_be_reached_is_named_before_anything_else_is_missing() -> None:
     native = policy(mode="advise", assignment="native")
     seen = snapshot({}, error="no broker answers at 127.0.0.1:9")
-    answer, _ = decide(observation(seen, None, None), History(), native, T0)
+    answer, _ = decide(observation(seen, None, None), History(), native, moment(T0))
     assert answer.reason is Reason.NOT_READY
     assert "no broker answers at 127.0.0.1:9" in answer.detail

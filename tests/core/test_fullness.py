@@ -14,7 +14,7 @@ from autoscaler.core.group.history import History
 from autoscaler.core.load.group_load import read_load
 from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
 from autoscaler.packing import Gauge
-from tests.builders import T0, TOPIC, load, observation, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, TOPIC, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
 SLOW = Busy(speeds={"g-1-1": 0.5})  # what the builders call the worker of slot 1
 MEASURED = Capacity(bytes_per_s=100.0, source=CapacitySource.MEASURED, samples=9, at=T0)
@@ -76,7 +76,7 @@ def test_who_stands_still_has_no_records_to_do_either() -> None:
 def test_a_lost_workers_partitions_do_not_go_to_a_slow_one_that_would_be_too_full() -> None:
     there = state(owned([0], [1]), live=[0, 1, 2], orphans=frozenset({tp(2)}))
     seen = observation(rates(20.0, 30.0, 20.0), there)
-    decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED), T0)
+    decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED), moment(T0))
     assert decision.reason is Reason.WORKER_LOST
     assert decision.target[tp(2)] in {0, 2}
 
@@ -85,14 +85,16 @@ def test_relieving_a_slow_worker_is_worth_what_it_has_too_much() -> None:
     """It carries 45 of the 40 bytes/s that it may have; by the group's 80 nobody would have too much."""
     values = [10.0] * 4 + [9.0] * 5
     seen = observation(rates(*values), state(owned(range(4), range(4, 9))))
-    decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED, max_consumers=2), T0)
+    decision, _ = decide(seen, History(busy=SLOW, capacity=MEASURED), policy(**UNCONFIGURED, max_consumers=2), moment(T0))
     assert (decision.reason, decision.limited_by) == (Reason.RATE_ABOVE_CAPACITY, None)
     assert [a.source for a in decision.actions if isinstance(a, MovePartition)] == [1]
 
 
 def test_a_cycle_that_failed_outside_says_what_workers_are_taken_for_too() -> None:
     history = History(busy=SLOW, capacity=MEASURED)
-    held = hold(observation(rates(1, 1, 1, 1), state(TWO)), history, policy(**UNCONFIGURED), T0, Reason.NOT_READY, "no broker")
+    held = hold(
+        observation(rates(1, 1, 1, 1), state(TWO)), history, policy(**UNCONFIGURED), moment(T0), Reason.NOT_READY, "no broker"
+    )
     assert held.own_bytes_per_s == {1: 50}
     assert "consumer 1 does 50 B/s, the group's 100 B/s" in held.detail
 
@@ -104,7 +106,7 @@ def test_records_that_must_be_read_before_they_are_deleted_fill_a_consumer_too()
     seen = snapshot([load(tp(n), 2.0, **behind) for n in range(2)])
     kept = {TOPIC: Retention(seconds=260.0, bytes=1e12)}
     watched = Observation(group="g", snapshot=seen, state=state(dict.fromkeys(rates(1, 1), 0)), retention=kept)
-    decision, _ = decide(watched, History(), rules, T0)
+    decision, _ = decide(watched, History(), rules, moment(T0))
     assert decision.reason is Reason.RETENTION_AT_RISK
     assert len(decision.requested) == 2
 
@@ -112,9 +114,9 @@ def test_records_that_must_be_read_before_they_are_deleted_fill_a_consumer_too()
 def test_advice_to_a_group_without_a_control_log_counts_its_records() -> None:
     seen = snapshot([load(tp(i), 10.0, records_per_s=10.0) for i in range(8)])
     watched = Observation(group="g", snapshot=seen, state=None)
-    decision, _ = decide(watched, History(), policy(mode="advise", capacity_records_per_s=20.0), T0)
+    decision, _ = decide(watched, History(), policy(mode="advise", capacity_records_per_s=20.0), moment(T0))
     assert (decision.recommended, decision.lower_bound) == (8, 8)
     assert "need 8 of 80 B/s and 16 records/s each" in decision.detail
     assert "placed by load: 8 consumers of 80 B/s and 16 records/s" in decision.detail
-    plain, _ = decide(watched, History(), policy(mode="advise"), T0)
+    plain, _ = decide(watched, History(), policy(mode="advise"), moment(T0))
     assert (plain.recommended, "records/s" in plain.detail) == (1, False)

@@ -1,21 +1,22 @@
 """The guards' table by itself: what the page says of it, what is left of a step, and what growing is found to have drained."""
 
 import re
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoscaler.config.policy import Policy, Window
-from autoscaler.core.capacity.scaling_effectiveness import WINDOW_S, Drained, Trial
+from autoscaler.core.capacity.scaling_effectiveness import Drained, Trial
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.cycle.evaluate import read_cycle
 from autoscaler.core.group.history import History, Intent
 from autoscaler.core.group.limits import Steps, read_orders
 from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
-from autoscaler.core.load.group_load import read_load
+from autoscaler.core.load.consumption import WINDOW_S, Consumption, Sample
 from autoscaler.model import GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
-from tests.builders import T0, load, observation, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 LOOKS_AT = {"partitions", "measured", "settled"}  # rows that no setting is behind
@@ -26,7 +27,7 @@ CLOSED = {"cron": "0 10 * * *", "duration_min": 60}
 def cycle(rules: Policy, group: GroupState | None = None, history: History | None = None) -> Cycle:
     held = group or state(owned([0, 1], [2, 3]))
     loads = rates(*[50.0] * 2, *[20.0] * 2)
-    return read_cycle(observation(loads, held), history or History(last_move_at=T0 - 1), rules, T0)
+    return read_cycle(observation(loads, held), history or History(last_move_at=T0 - 1), rules, moment(T0))
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -225,20 +226,26 @@ def at(second: float, *committed: int | None, known: bool = True) -> LoadSnapsho
     return snapshot(loads, at=T0 + second)
 
 
-def follow(drained: Drained, *snapshots: LoadSnapshot) -> Drained:
+def follow(consumption: Consumption, *snapshots: LoadSnapshot) -> Consumption:
     for seen in snapshots:
-        drained = drained.measured(seen, read_load(seen, ("orders",), 10.0))
-    return drained
+        consumption = consumption.measured(seen, moment(max(seen.sample_ts, consumption.at or 0.0)))
+    return consumption
+
+
+def drained_by(start: float, end: float, records: int) -> Consumption:
+    """Return a group that has drained so many records between two measurements."""
+    samples = (Sample(start, 0, array("q")), Sample(end, records, array("q")))
+    return Consumption(at=end, sample_ts=end, samples=samples, whole_since=start)
 
 
 def test_what_is_drained_is_counted_over_the_window() -> None:
-    drained = follow(Drained(), *(at(s, 10 * s, 5 * s) for s in range(30)))
-    assert drained.rate is None, "29 seconds are not the window"
-    drained = follow(drained, at(30, 300, 150))
-    assert drained.rate == 15.0
-    drained = follow(drained, *(at(s, 300, 150) for s in range(31, 61)))
-    assert drained.rate == 0.0
-    assert len(drained.samples) == 31, "and no more is kept"
+    seen = follow(Consumption(), *(at(s, 10 * s, 5 * s) for s in range(30)))
+    assert seen.records_per_s is None, "29 seconds are not the window"
+    seen = follow(seen, at(30, 300, 150))
+    assert seen.records_per_s == 15.0
+    seen = follow(seen, *(at(s, 300, 150) for s in range(31, 61)))
+    assert seen.records_per_s == 0.0
+    assert len(seen.samples) == 31, "and no more is kept"
 
 
 @pytest.mark.parametrize(
@@ -247,22 +254,30 @@ def test_what_is_drained_is_counted_over_the_window() -> None:
         (at(31, 300), "a partition is gone"),
         (at(31, 300, 150, 1_000_000), "one has come, with all that was ever committed there"),
         (at(31, 10, 150), "an offset was set back"),
-        (at(31, 300, None), "one is not known"),
     ],
 )
 def test_sums_that_cannot_be_compared_start_anew(then: LoadSnapshot, why: str) -> None:
-    drained = follow(Drained(), *(at(s, 10 * s, 5 * s) for s in range(31)))
-    drained = follow(replace(drained, trial=Trial(before=15.0, consumers=4)), then)
-    assert (drained.rate, drained.trial) == (None, None), why
+    seen = follow(Consumption(), *(at(s, 10 * s, 5 * s) for s in range(31)))
+    drained = Drained().stepped_up(4, seen)
+    assert drained.trial is not None
+    seen = follow(seen, then)
+    after = drained.judged(seen, T0 + 31, settled=False, behind=True, tolerance=0.1)
+    assert (seen.records_per_s, after.trial) == (None, None), why
 
 
 def test_a_measurement_that_is_not_known_or_comes_twice_changes_nothing() -> None:
-    drained = follow(Drained(), *(at(s, 10 * s, 5 * s) for s in range(31)))
-    assert follow(drained, at(31, 0, 0, known=False), at(30, 999, 999), at(3, 0, 0)) == drained
+    seen = follow(Consumption(), *(at(s, 10 * s, 5 * s) for s in range(31)))
+    after = follow(seen, at(31, 0, 0, known=False), at(31.5, 300, None), at(30, 999, 999), at(3, 0, 0))
+    assert (after.totals, after.records_per_s, after.whole_since) == (seen.totals, 15.0, seen.whole_since)
+    assert len(follow(seen, *(at(s, 0, 0, known=False) for s in range(31, 500))).samples) == 62, "nor is it kept for ever"
 
 
 JUDGED = {"settled": True, "behind": True, "tolerance": 0.1}
-FULL = ((T0 - WINDOW_S, 0), (T0, 300))  # 10 records/s
+FULL = drained_by(T0 - WINDOW_S, T0, 300)  # 10 records/s
+
+
+def trial(before: float, **changes: object) -> Trial:
+    return replace(Trial(before=before, consumers=4, whole_since=FULL.whole_since), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -278,34 +293,34 @@ FULL = ((T0 - WINDOW_S, 0), (T0, 300))  # 10 records/s
 def test_a_step_is_judged_a_window_after_its_consumers_are_there(
     before: float, changes: dict[str, object], in_vain: int, why: str
 ) -> None:
-    drained = Drained(samples=FULL, in_vain=2, level=20.0, trial=Trial(before=before, consumers=4, settled_at=T0 - WINDOW_S))
-    after = drained.judged(T0, **{**JUDGED, **changes})  # type: ignore[arg-type]
+    drained = Drained(in_vain=2, level=20.0, trial=trial(before, settled_at=T0 - WINDOW_S))
+    after = drained.judged(FULL, T0, **{**JUDGED, **changes})  # type: ignore[arg-type]
     assert after.in_vain == in_vain, why
-    early = replace(drained, trial=Trial(before=before, consumers=4, settled_at=T0 - WINDOW_S + 1)).judged(T0, **JUDGED)  # type: ignore[arg-type]
+    early = replace(drained, trial=trial(before, settled_at=T0 - WINDOW_S + 1)).judged(FULL, T0, **JUDGED)  # type: ignore[arg-type]
     assert (early.in_vain, early.trial is None) == (2, False)
 
 
 def test_a_step_before_anything_is_known_is_not_judged() -> None:
-    assert Drained().stepped_up(4) == Drained()
+    assert Drained().stepped_up(4, Consumption()) == Drained()
 
 
 def test_what_is_given_back_begins_before_the_first_step_in_vain() -> None:
-    drained = replace(Drained(samples=FULL).stepped_up(4), in_vain=1, consumers=3, level=20.0)
-    settled = replace(drained, trial=replace(drained.trial or Trial(before=0, consumers=0), settled_at=T0 - WINDOW_S))
-    assert settled.judged(T0, **JUDGED).consumers == 3  # type: ignore[arg-type]
-    assert replace(settled, in_vain=0, consumers=0, level=0.0).judged(T0, **JUDGED).consumers == 4  # type: ignore[arg-type]
-    assert settled.judged(T0, **{**JUDGED, "behind": False}).consumers == 0  # type: ignore[arg-type]
+    drained = replace(Drained().stepped_up(4, FULL), in_vain=1, consumers=3, level=20.0)
+    settled = replace(drained, trial=replace(drained.trial or trial(0), settled_at=T0 - WINDOW_S))
+    assert settled.judged(FULL, T0, **JUDGED).consumers == 3  # type: ignore[arg-type]
+    assert replace(settled, in_vain=0, consumers=0, level=0.0).judged(FULL, T0, **JUDGED).consumers == 4  # type: ignore[arg-type]
+    assert settled.judged(FULL, T0, **{**JUDGED, "behind": False}).consumers == 0  # type: ignore[arg-type]
 
 
 def test_steps_that_follow_each_other_are_judged_together() -> None:
-    drained = replace(Drained(samples=FULL).stepped_up(4).stepped_up(5), samples=((T0, 300), (T0 + 60, 600)))
-    first = drained.judged(T0 + 60, **JUDGED)  # type: ignore[arg-type]
-    assert first.judged(T0 + 60 + WINDOW_S, **JUDGED).in_vain == 2  # type: ignore[arg-type]
+    drained = Drained().stepped_up(4, FULL).stepped_up(5, FULL)
+    later = replace(drained_by(T0, T0 + 60, 300), whole_since=FULL.whole_since)
+    first = drained.judged(later, T0 + 60, **JUDGED)  # type: ignore[arg-type]
+    assert first.judged(later, T0 + 60 + WINDOW_S, **JUDGED).in_vain == 2  # type: ignore[arg-type]
 
 
 def test_what_was_given_up_is_taken_up_when_more_is_drained_or_nothing_is_left() -> None:
-    gave_up = Drained(samples=FULL, in_vain=3, level=10.0)
-    assert gave_up.judged(T0, **JUDGED) == gave_up  # type: ignore[arg-type]
-    assert gave_up.judged(T0, settled=True, behind=False, tolerance=0.1).in_vain == 0
-    more = replace(gave_up, samples=((T0 - WINDOW_S, 0), (T0, 340)))
-    assert more.judged(T0, **JUDGED).in_vain == 0  # type: ignore[arg-type]
+    gave_up = Drained(in_vain=3, level=10.0)
+    assert gave_up.judged(FULL, T0, **JUDGED) == gave_up  # type: ignore[arg-type]
+    assert gave_up.judged(FULL, T0, settled=True, behind=False, tolerance=0.1).in_vain == 0
+    assert gave_up.judged(drained_by(T0 - WINDOW_S, T0, 340), T0, **JUDGED).in_vain == 0  # type: ignore[arg-type]

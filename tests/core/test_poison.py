@@ -5,7 +5,7 @@ from dataclasses import replace
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
 from autoscaler.model import Decision, GroupState, MovePartition, Parked, ParkPartition, Reason, TopicPartition
-from tests.builders import T0, load, members, observation, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, load, members, moment, observation, owned, policy, rates, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 
 
@@ -14,7 +14,7 @@ def parked(group: GroupState, *partitions: int, planned: bool = True) -> GroupSt
 
 
 def answer(loads: dict[TopicPartition, float], group: GroupState, rules: Policy | None = None) -> Decision:
-    return decide(observation(loads, group), LONG_AGO, rules or policy(), T0)[0]
+    return decide(observation(loads, group), LONG_AGO, rules or policy(), moment(T0))[0]
 
 
 def test_the_cycle_that_sees_the_third_loss_parks_and_places_what_else_was_lost() -> None:
@@ -46,13 +46,13 @@ def test_its_backlog_keeps_no_consumer_and_is_counted() -> None:
     loads = [load(tp(0), 30), load(tp(1), 30), load(tp(2), 5, lag_s=900.0, lag_records=400)]
     group = parked(state(owned([0], [1])), 2)
     rules = policy(shrink_stabilisation_s=0, shrink_cooldown_s=0)
-    decision = decide(observation(snapshot(loads), group), LONG_AGO, rules, T0)[0]
+    decision = decide(observation(snapshot(loads), group), LONG_AGO, rules, moment(T0))[0]
     assert (decision.reason, decision.limited_by, decision.total_lag_records) == (Reason.UNDERUSED, None, 400)
 
 
 def test_its_old_measurement_holds_nobody() -> None:
     loads = [load(tp(0), 70), load(tp(1), 5, known=False, age_s=500.0, error="broker 0 does not answer")]
-    decision = decide(observation(snapshot(loads), parked(state(owned([0])), 1)), LONG_AGO, policy(), T0)[0]
+    decision = decide(observation(snapshot(loads), parked(state(owned([0])), 1)), LONG_AGO, policy(), moment(T0))[0]
     assert decision.reason is Reason.STUCK_PARTITION
 
 
@@ -69,5 +69,5 @@ def test_a_group_with_nothing_else_left_keeps_one_consumer() -> None:
 
 def test_foreign_members_are_answered_by_doing_nothing_at_all() -> None:
     group = replace(parked(state(owned([0])), 1, planned=False), orphans=frozenset({tp(1)}))
-    decision = decide(observation(rates(70, 10), group, members([1])), LONG_AGO, policy(), T0)[0]
+    decision = decide(observation(rates(70, 10), group, members([1])), LONG_AGO, policy(), moment(T0))[0]
     assert (decision.reason, decision.actions) == (Reason.PAUSED, ())

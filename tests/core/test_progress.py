@@ -2,9 +2,10 @@
 
 import pytest
 
-from autoscaler.core.load.partition_progress import Holding, Progress, follow, judge
+from autoscaler.core.load.consumption import Consumption
+from autoscaler.core.load.partition_progress import Holding, Progress, judge
 from autoscaler.model import PartitionLoad
-from tests.builders import T0, load, snapshot, tp
+from tests.builders import T0, load, moment, snapshot, tp
 
 Sample = tuple[float, int, int, int]  # seconds, committed, end, last stable offset (-1: the group reads everything)
 
@@ -23,12 +24,16 @@ def holding(*, held: bool = True, parked: bool = False, commits_often: bool = Tr
     )
 
 
+def follow(so_far: Consumption, now: float, *loads: PartitionLoad) -> Consumption:
+    return so_far.measured(snapshot(loads, now), moment(now))
+
+
 def judged(samples: list[Sample], holds: Holding) -> Progress | None:
-    tracks = follow({}, snapshot([], T0))
+    seen = follow(Consumption(), T0 - 1)
     for at, committed, end, stable in samples:
         latest, now = measured(committed, end, stable), T0 + at
-        tracks = follow(tracks, snapshot([latest], now))
-    return judge(latest, tracks.get(tp(0)), now, holds)
+        seen = follow(seen, now, latest)
+    return judge(latest, seen.tracks.get(tp(0)), now, holds)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +82,16 @@ def test_a_group_that_commits_seldom_is_given_time(samples: list[Sample], wanted
 
 
 def test_what_cannot_be_read_is_not_judged_and_forgets_nothing() -> None:
-    tracks = follow({}, snapshot([measured(5, 9, -1)], T0))
+    seen = follow(Consumption(), T0, measured(5, 9, -1))
     blind = measured(5, 9, -1, known=False)
-    tracks = follow(tracks, snapshot([blind], T0 + 50))
-    assert judge(blind, tracks[tp(0)], T0 + 50, holding(patience_s=20)) is None
+    seen = follow(seen, T0 + 50, blind)
+    assert judge(blind, seen.tracks[tp(0)], T0 + 50, holding(patience_s=20)) is None
     again = measured(5, 30, -1)
-    tracks = follow(tracks, snapshot([again], T0 + 60))
-    assert judge(again, tracks[tp(0)], T0 + 60, holding()) is Progress.STALL
-    assert follow(tracks, snapshot([again], T0 + 61))[tp(0)] is tracks[tp(0)], "nothing new, nothing made"
+    seen = follow(seen, T0 + 60, again)
+    assert judge(again, seen.tracks[tp(0)], T0 + 60, holding()) is Progress.STALL
+    assert follow(seen, T0 + 61, again).tracks[tp(0)] is seen.tracks[tp(0)], "nothing new, nothing made"
 
 
 def test_a_partition_that_is_gone_is_forgotten() -> None:
-    tracks = follow({}, snapshot([measured(5, 9, -1), load(tp(1), 1.0)], T0))
-    assert set(follow(tracks, snapshot([measured(5, 9, -1)], T0 + 1))) == {tp(0)}
+    seen = follow(Consumption(), T0, measured(5, 9, -1), load(tp(1), 1.0))
+    assert set(follow(seen, T0 + 1, measured(5, 9, -1)).tracks) == {tp(0)}

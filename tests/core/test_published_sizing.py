@@ -7,7 +7,7 @@ import pytest
 from autoscaler.config.policy import Policy, contradictions
 from autoscaler.core.decide import History, decide
 from autoscaler.model import AddWorkers, Decision, MovePartition, Observation, Reason, RemoveWorkers, TopicPartition
-from tests.builders import T0, load, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, load, moment, owned, policy, rates, snapshot, state, tp
 from tests.scenarios.world import World, reasons, scalings
 
 
@@ -28,7 +28,7 @@ def decided(
     loads = [load(p, rate, lag_bytes=behind[p.partition]) for p, rate in rates(*flows).items()]
     there = state(owned(*holds), live=live or range(len(holds)))
     observation = Observation(group="g", snapshot=snapshot(loads), state=there, members=None)
-    return decide(observation, history or History(), asked, T0)[0]
+    return decide(observation, history or History(), asked, moment(T0))[0]
 
 
 def contents(owner: Mapping[TopicPartition, int]) -> list[list[int]]:
@@ -109,7 +109,7 @@ def test_the_bounds_hold(flows: tuple[float, ...], bounds: dict[str, object], li
 def test_nothing_is_decided_on_what_is_not_known() -> None:
     loads = [load(tp(0), 90.0), load(tp(1), 90.0, known=False, age_s=3.0)]
     observation = Observation(group="g", snapshot=snapshot(loads), state=state(owned((0, 1))), members=None)
-    decision, _ = decide(observation, History(), published("TAIL_LATENCY_1"), T0)
+    decision, _ = decide(observation, History(), published("TAIL_LATENCY_1"), moment(T0))
     assert (decision.reason, decision.actions) == (Reason.STALE_INPUT, ())
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from autoscaler.core.capacity.busy_throughput import Busy, Sample
 from autoscaler.core.capacity.capacity import in_use
 from autoscaler.core.capacity.worker_speed import believed, ratio, with_less, within_bounds
-from autoscaler.core.load.partition_progress import Track
-from autoscaler.model import TopicPartition, WorkerView
-from tests.builders import T0, load, policy, snapshot, tp, worker
+from autoscaler.core.load.consumption import Consumption
+from autoscaler.model import WorkerView
+from tests.builders import T0, load, moment, policy, snapshot, tp, worker
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ class Fleet:
         self.t, self.busy = 0, Busy()
         self.lives = [1] * len(able)
         self.read, self.busy_s = [0.0] * len(able), [0.0] * len(able)
-        self.tracks: dict[TopicPartition, Track] = {tp(n): Track(0, None, 0, T0) for n in range(len(able))}
+        self.consumption = Consumption()
 
     def run(self, seconds: int) -> "Fleet":
         for _ in range(seconds):
@@ -101,8 +101,8 @@ class Fleet:
                 self.busy_s[n] += done / able + self.batch_s
             loads = [load(tp(n), self.arrives[n], committed=int(r)) for n, r in enumerate(self.read)]
             seen = snapshot(loads, at=T0 + self.t)
-            self.busy = self.busy.measured(seen, self.tracks, [self.view(n) for n in range(len(self.able))])
-            self.tracks = {x.partition: Track(x.committed or 0, None, 0, T0) for x in seen.loads}
+            self.consumption = self.consumption.measured(seen, moment(T0 + self.t))
+            self.busy = self.busy.measured(seen, self.consumption, [self.view(n) for n in range(len(self.able))])
         return self
 
     def view(self, n: int) -> WorkerView:
@@ -160,4 +160,3 @@ def test_a_summand_of_the_group_counts_as_what_it_says_of_the_group() -> None:
     assert busy.shown is not None
     assert in_use(policy(capacity_bytes_per_s=None), None, busy.shown).bytes_per_s == 10_000, "the prior's bound"
     assert busy.shown.bytes_per_s == 100
-    assert busy.shifted(9.0).speeds == busy.speeds

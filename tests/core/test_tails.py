@@ -16,7 +16,7 @@ def behind(by: int, *, at: float, committed: int = 100, **changes: object) -> Lo
 def seen(*measured: LoadSnapshot) -> Standing:
     found: Standing = {}
     for one in measured:
-        found = standing(found, one)
+        found = standing(found, one, one.sample_ts)
     return found
 
 

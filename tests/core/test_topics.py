@@ -10,7 +10,7 @@ from autoscaler.config.settings import load
 from autoscaler.core.decide import History, decide
 from autoscaler.errors import SettingsError
 from autoscaler.model import Reason
-from tests.builders import T0, observation, owned, policy, rates, snapshot, state
+from tests.builders import T0, moment, observation, owned, policy, rates, snapshot, state
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_an_exclusion_without_quotes_is_no_yaml_and_the_message_says_what_to_do(
 def test_a_pattern_that_means_nothing_yet_is_said_and_holds_nothing() -> None:
     history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
     seen = observation(rates(5.0, 5.0, 5.0, 5.0), state(owned([0], [1], [2], [3])))
-    decision, _ = decide(seen, history, policy(topics=("orders", "^refunds-")), T0)
+    decision, _ = decide(seen, history, policy(topics=("orders", "^refunds-")), moment(T0))
     assert decision.consumers == 1, "it shrinks"
     assert "no topic that this user may describe matches ^refunds- yet" in decision.detail
 
 
 def test_a_group_of_which_nothing_is_there_yet_waits_and_says_for_what() -> None:
-    decision, _ = decide(observation(snapshot({}), state({})), History(), policy(topics=("^refunds-", "!refunds-2")), T0)
+    decision, _ = decide(observation(snapshot({}), state({})), History(), policy(topics=("^refunds-", "!refunds-2")), moment(T0))
     assert decision.reason is Reason.NOT_READY
     assert decision.detail.startswith("no topic that this user may describe matches ^refunds- yet")
 
@@ -97,6 +97,6 @@ def test_a_group_of_which_nothing_is_there_yet_waits_and_says_for_what() -> None
 def test_a_topic_that_a_pattern_meant_and_that_cannot_be_read_any_more_is_no_topic_without_load() -> None:
     history = History(recommendations=tuple((T0 - 200 + 10 * i, 1) for i in range(20)))
     seen = snapshot(rates(5.0, 5.0, 5.0, 5.0), error="orders-2: TopicAuthorizationFailed", lost=frozenset({"orders-2"}))
-    decision, _ = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, policy(topics=("^orders",)), T0)
+    decision, _ = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, policy(topics=("^orders",)), moment(T0))
     assert not decision.actions
     assert "topics orders-2 are not measured" in decision.detail

@@ -1,6 +1,5 @@
 """Lag on a real broker: what counts as unread, from where, and since when."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +9,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.kafka.transaction_markers import KafkaTails
-from autoscaler.core.load.partition_progress import Holding, Progress, Track, follow, judge
-from autoscaler.core.load.retention_risk import Drain, find_risks, time_to_close
+from autoscaler.core.load.consumption import Consumption
+from autoscaler.core.load.partition_progress import Holding, Progress, judge
+from autoscaler.core.load.retention_risk import time_to_close
 from autoscaler.devtools.broker import Broker
-from autoscaler.model import LoadSnapshot, PartitionLoad, Retention, Span
+from autoscaler.model import LoadSnapshot, PartitionLoad, Span
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.streaming.lag import GroupRules
+from tests.builders import moment
 from tests.conftest import create_topic
 from tests.contracts.publishers import commit
 from tests.kafka.measuring import Measured
@@ -196,12 +197,12 @@ def progress(measured: Measured, wanted: Progress, *, held: bool = True, parked:
     holding = Holding(
         held={zero} if held else (), parked={zero} if parked else (), commits_often=True, patience_s=1.5
     )  # fmt: skip
-    tracks: Mapping[Partition, Track] = {}
+    seen = Consumption()
     limit = time.monotonic() + 60
     while True:
         found = measured.one()
-        tracks = follow(tracks, found)
-        how = judge(found.loads[0], tracks.get(zero), found.sample_ts, holding) if found.loads else None
+        seen = seen.measured(found, moment(found.sample_ts))
+        how = judge(found.loads[0], seen.tracks.get(zero), found.sample_ts, holding) if found.loads else None
         if how is wanted:
             return
         assert time.monotonic() < limit, (how, found)
@@ -230,18 +231,19 @@ def test_an_offset_that_goes_back_is_seen_to(broker: Broker, topic: str, group: 
     commit(broker, group, topic, {0: 10})
     with watching(broker, group, topic) as measured:
         measured.until(lambda s: s.known)
-        tracks = follow({}, measured.one())
+        first = measured.one()
+        seen = Consumption().measured(first, moment(first.sample_ts))
         commit(broker, group, topic, {0: 4})
         back = measured.until(lambda s: s.loads[0].committed == 4)
-        tracks = follow(tracks, back)
+        seen = seen.measured(back, moment(back.sample_ts))
         holding = Holding(held=(), parked=(), commits_often=True, patience_s=30)
-        assert judge(back.loads[0], tracks[Partition(topic, 0)], back.sample_ts, holding) is Progress.REWIND
+        assert judge(back.loads[0], seen.tracks[Partition(topic, 0)], back.sample_ts, holding) is Progress.REWIND
 
 
 def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
     broker: Broker, topic: str, group: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autoscaler.core.load.retention_risk.WINDOW_S", 4.0)
+    monkeypatch.setattr("autoscaler.core.load.consumption.WINDOW_S", 4.0)
     backlog, pace, zero = 1500, 60.0, Partition(topic, 0)
     commit(broker, group, topic, {0: 0})
     with watching(broker, group, topic) as measured:
@@ -249,12 +251,11 @@ def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
         produce(topic, {0: backlog})
         measured.until(lambda s: s.known and s.loads[0].lag_records == backlog and s.loads[0].records_per_s == 0)
         began, told = time.time(), dict[float, float]()
-        drains: Mapping[Partition, Drain] = {}
+        seen = Consumption()
         while (left := (found := measured.one()).loads[0].lag_records) != 0:
             assert left is not None
-            kept = {topic: Retention(seconds=600, bytes=math.inf)}
-            drains = find_risks(found, kept, drains, still=(), near_s=600, tolerance=0.1)[1]
-            close_s = time_to_close(found.loads[0], drains[zero].rate(found.sample_ts, found.loads[0].committed or 0))
+            seen = seen.measured(found, moment(found.sample_ts))
+            close_s = time_to_close(found.loads[0], seen.rate(zero))
             if close_s is not None:
                 told[found.sample_ts] = close_s
             commit(broker, group, topic, {0: min(backlog, int(pace * (time.time() - began)))})

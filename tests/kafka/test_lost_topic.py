@@ -11,7 +11,7 @@ from autoscaler.core.group.history import History
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import Decision, LoadSnapshot, Observation, TopicPartition
 from autoscaler.streaming.lag import GroupRules
-from tests.builders import policy, state
+from tests.builders import moment, policy, state
 from tests.conftest import create_topic
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import DESCRIBE, GROUP, TOPIC, Permissions
@@ -36,7 +36,7 @@ def decided(topics: tuple[str, str], snapshot: LoadSnapshot) -> Decision:
     history = History(recommendations=tuple((now - 400 + 10 * i, 1) for i in range(40)))
     owner = {TopicPartition(topic=t, partition=n): 2 * i + n for i, t in enumerate(topics) for n in range(2)}
     return decide(
-        Observation(group="g", snapshot=snapshot, state=state(owner), members=None), history, policy(topics=topics), now
+        Observation(group="g", snapshot=snapshot, state=state(owner), members=None), history, policy(topics=topics), moment(now)
     )[0]
 
 

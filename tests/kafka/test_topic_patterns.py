@@ -17,7 +17,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupMembers, LoadSnapshot, Observation, Reason, TopicPartition
 from autoscaler.ports import PlanIntent
 from autoscaler.streaming.lag import GroupRules
-from tests.builders import policy
+from tests.builders import moment, policy
 from tests.conftest import create_topic
 from tests.contracts.publishers import KafkaWorld
 from tests.kafka.conftest import Produce
@@ -119,7 +119,7 @@ def test_a_native_group_that_subscribes_to_the_same_pattern_is_foretold_once_its
                 if seen is None:
                     return False
                 decision, _ = decide(
-                    Observation(group=group, snapshot=seen, state=None, members=members), History(), asked, seen.sample_ts
+                    Observation(group=group, snapshot=seen, state=None, members=members), History(), asked, moment(seen.sample_ts)
                 )
                 waits = {Reason.ASSIGNOR_UNPREDICTABLE, Reason.NOT_READY}
                 return listed(seen) == set(topics) and decision.reason not in waits and decision.consumers_now == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autoscaler.config.policy import PRICED, Policy
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
-from tests.builders import T0, policy, tp
+from tests.builders import T0, moment, policy, tp
 from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import World, moves, scalings
 from tests.strategies import histories, observations, policies, rate_values, selectable
@@ -22,7 +22,7 @@ ORDER = [AddWorkers, MovePartition, RemoveWorkers]
 
 @given(observations(), histories(), policies())
 def test_any_observation_gets_a_decision_that_makes_sense(seen: Observation, history: History, rules: Policy) -> None:
-    decision, after = decide(seen, history, rules, T0)
+    decision, after = decide(seen, history, rules, moment(T0))
     kinds = [ORDER.index(type(a)) for a in decision.actions]
     assert kinds == sorted(kinds), "add, then move, then remove"
     assert decision.detail
@@ -44,7 +44,7 @@ def test_any_observation_gets_a_decision_that_makes_sense(seen: Observation, his
 @rare
 @given(observations(), histories(), policies())
 def test_moving_gives_every_listed_partition_exactly_one_owner(seen: Observation, history: History, rules: Policy) -> None:
-    decision, _ = decide(seen, history, rules, T0)
+    decision, _ = decide(seen, history, rules, moment(T0))
     assume(any(isinstance(a, MovePartition) for a in decision.actions))
     assert set(decision.target) == {x.partition for x in seen.snapshot.loads}
 
@@ -58,7 +58,7 @@ def test_equal_input_gives_equal_output_in_any_order(seen: Observation, history:
     if mixed.members is not None:
         mixed = replace(mixed, members=replace(mixed.members, members=tuple(reversed(mixed.members.members))))
     mixed = replace(mixed, snapshot=replace(mixed.snapshot, loads=tuple(reversed(mixed.snapshot.loads))))
-    assert decide(mixed, history, rules, T0) == decide(seen, history, rules, T0)
+    assert decide(mixed, history, rules, moment(T0)) == decide(seen, history, rules, moment(T0))
 
 
 @rare
@@ -66,7 +66,7 @@ def test_equal_input_gives_equal_output_in_any_order(seen: Observation, history:
 def test_an_unknown_measurement_never_shrinks(seen: Observation, history: History, rules: Policy) -> None:
     assume(seen.state is not None and any(not x.known for x in seen.snapshot.loads))
     assert seen.state is not None
-    decision, _ = decide(seen, history, rules, T0)
+    decision, _ = decide(seen, history, rules, moment(T0))
     if decision.reason is not Reason.AT_MAXIMUM:  # a lowered maximum is the user's word, not a measurement
         assert decision.requested >= (seen.state.requested or frozenset())
 
@@ -74,7 +74,7 @@ def test_an_unknown_measurement_never_shrinks(seen: Observation, history: Histor
 @given(observations(), histories(), policies())
 def test_the_maximum_is_never_passed(seen: Observation, history: History, rules: Policy) -> None:
     """Except by workers that live unasked while none of those asked for does: better they than nobody."""
-    decision, _ = decide(seen, history, rules, T0)
+    decision, _ = decide(seen, history, rules, moment(T0))
     there = len(seen.members.members) if seen.members and not seen.state else 0
     ready = {w.slot for w in seen.state.workers if w.phase in RECEIVING} if seen.state else set()
     paid_for = (seen.state.requested or frozenset()) | set(seen.state.owner.values()) if seen.state else frozenset()
@@ -88,16 +88,16 @@ def test_asking_again_for_what_was_asked_changes_nothing(seen: Observation, hist
     """Applied twice equals once: with the requested set observed, no consumer is asked for a second time."""
     assume(seen.state is not None and rules.mode == "act")
     assert seen.state is not None
-    first, after = decide(seen, history, rules, T0)
+    first, after = decide(seen, history, rules, moment(T0))
     assume(any(isinstance(a, AddWorkers) for a in first.actions))
     state: GroupState = replace(seen.state, requested=first.requested)
-    second, _ = decide(replace(seen, state=state), after, rules, T0)
+    second, _ = decide(replace(seen, state=state), after, rules, moment(T0))
     assert not any(isinstance(a, AddWorkers) for a in second.actions)
 
 
 @given(observations(), policies())
 def test_holding_never_acts(seen: Observation, rules: Policy) -> None:
-    decision = hold(seen, History(), rules, T0, Reason.NOT_READY, "the control log cannot be read")
+    decision = hold(seen, History(), rules, moment(T0), Reason.NOT_READY, "the control log cannot be read")
     assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers
-from tests.builders import T0
+from tests.builders import T0, moment
 from tests.properties.test_guard_properties import held, managed, most, running, with_
 from tests.strategies import histories, observations, policies
 
@@ -31,7 +31,7 @@ blind = histories().map(lambda h: replace(h, unusable_since=T0 - 1000))
 @often
 @given(observations(), blind, falling_back())
 def test_it_is_a_decision_like_any_other(seen: Observation, history: History, rules: Policy) -> None:
-    decision, _ = decide(seen, history, rules, T0)
+    decision, _ = decide(seen, history, rules, moment(T0))
     kinds = [ORDER.index(type(a)) for a in decision.actions]
     assert kinds == sorted(kinds)
     listed = {x.partition for x in seen.snapshot.loads}
@@ -41,14 +41,14 @@ def test_it_is_a_decision_like_any_other(seen: Observation, history: History, ru
             assert action.target in decision.requested
     if any(isinstance(a, MovePartition) for a in decision.actions):
         assert set(decision.target) == listed
-    assert decide(seen, history, rules, T0)[0] == decision
+    assert decide(seen, history, rules, moment(T0))[0] == decision
 
 
 @often
 @given(managed(), blind, falling_back())
 def test_nothing_hard_is_passed(group: tuple[Observation, GroupState], history: History, rules: Policy) -> None:
     seen, state = group
-    decision, _ = decide(seen, history, rules, T0)
+    decision, _ = decide(seen, history, rules, moment(T0))
     assume(decision.reason is Reason.FALLBACK)
     before, paused = running(state), held(rules)
     if "growing" in paused:
@@ -67,6 +67,6 @@ def test_nothing_hard_is_passed(group: tuple[Observation, GroupState], history: 
 @given(observations(), histories(), falling_back())
 def test_until_its_time_has_come_it_is_as_if_there_were_none(seen: Observation, history: History, rules: Policy) -> None:
     early = replace(history, unusable_since=T0 - 299)
-    decision, after = decide(seen, early, rules, T0)
-    without, then = decide(seen, early, with_(rules, {"fallback": "hold", "fallback_consumers": None}), T0)
+    decision, after = decide(seen, early, rules, moment(T0))
+    without, then = decide(seen, early, with_(rules, {"fallback": "hold", "fallback_consumers": None}), moment(T0))
     assert (replace(decision, policy_fingerprint=""), after) == (replace(without, policy_fingerprint=""), then)

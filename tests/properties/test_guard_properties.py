@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.model import Decision, GroupState, MovePartition, Observation, Reason
-from tests.builders import T0, policy, tp
+from tests.builders import T0, moment, policy, tp
 from tests.scenarios.world import World
 from tests.strategies import histories, observations, policies, rate_values
 
@@ -53,7 +53,7 @@ def managed(draw: st.DrawFn) -> tuple[Observation, GroupState]:
 
 
 def decided(seen: Observation, history: History, rules: Policy) -> Decision:
-    return decide(seen, history, rules, T0)[0]
+    return decide(seen, history, rules, moment(T0))[0]
 
 
 @settings(max_examples=400)

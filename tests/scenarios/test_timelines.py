@@ -52,6 +52,23 @@ def test_two_partitions_become_hot_and_the_load_falls_again() -> None:
     assert world.live == {1, 2}
 
 
+@pytest.mark.parametrize("by", [-3600.0, 900.0])
+def test_a_wall_clock_that_is_set_at_any_time_changes_no_decision(by: float) -> None:
+    """Set while a group starts, grows, waits for the new consumer, rests and shrinks; and set back once."""
+    times = [3, 11, 33, 34, 35, 47, 80, 130, 149, 151]
+    hot = ramp((0, 1), 30, 60, 75)
+
+    def world(set_by: Callable[[float], float]) -> World:
+        return World(
+            policy=demo_policy(), traffic=lambda t: hot(t) if t < 120 else dict.fromkeys(EVEN, 5.0), start_s=4, set_by=set_by
+        )
+
+    plain, other = world(lambda _: 0.0).run(200), world(lambda t: by * sum(t >= at for at in times) % 7200).run(200)
+    assert [(d.reason, d.limited_by, d.actions, d.requested) for d in other] == [
+        (d.reason, d.limited_by, d.actions, d.requested) for d in plain
+    ]
+
+
 def test_growing_moves_nothing_before_the_new_consumer_is_there() -> None:
     world = World(policy=demo_policy(), traffic=ramp((0,), 20, 21, 79), start_s=8)
     decisions = world.run(60)

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
+from autoscaler.core.moment import Moment
 from autoscaler.model import (
     Astray,
     Decision,
@@ -59,6 +60,7 @@ class World:
         retention: What is known of how long topics keep their records.
         downstream: Records/s that what consumers write to takes in all; ``None``: the group is behind by ``lag_s``.
         each: Bytes/s that one consumer processes when nothing keeps it; ``None``: what the policy says.
+        set_by: How far the wall clock has been set by then.
     """
 
     policy: Policy
@@ -74,6 +76,7 @@ class World:
     retention: Callable[[float], Mapping[str, Retention]] = field(default=lambda _: {})
     downstream: Callable[[float], float] | None = None
     each: Callable[[float], float] | None = None
+    set_by: Callable[[float], float] = field(default=lambda _: 0.0)
     t: float = 0.0
     epoch: int = 0
     plan_at: float | None = None
@@ -102,8 +105,9 @@ class World:
         """Measure, decide, carry out, and let a second pass."""
         self._let_happen()
         self._consume()
-        now = T0 + self.t
-        decision, self.history = decide(self._observe(now), self.history, self.policy, now)
+        now = T0 + self.t + self.set_by(self.t)
+        moment = Moment(now=T0 + self.t, wall=now)
+        decision, self.history = decide(self._observe(now), self.history, self.policy, moment)
         self._check(decision)
         self._carry_out(decision, now)
         self.decisions.append(decision)

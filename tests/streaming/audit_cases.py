@@ -15,7 +15,7 @@ def decided(
 ) -> tuple[Decision, LoadSnapshot]:
     """Return what the core decides on these rates, and the snapshot that it looked at."""
     snapshot = b.snapshot(rates, at=at)
-    return decide(b.observation(snapshot, state), History(), b.policy(), at + 0.25)[0], snapshot
+    return decide(b.observation(snapshot, state), History(), b.policy(), b.moment(at + 0.25))[0], snapshot
 
 
 def calm(at: float = T0) -> tuple[Decision, LoadSnapshot, GroupState]:

@@ -6,18 +6,16 @@ told by what the worker commits. Waiting for records is not busy; waiting for a 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 from typing import NamedTuple
 
 from autoscaler.core.capacity.capacity import ENOUGH, Shown
 from autoscaler.core.capacity.worker_speed import believed, ratio, with_less
-from autoscaler.core.load.consumption import Work, committed_since, followed_from_now
-from autoscaler.core.load.partition_progress import Track
+from autoscaler.core.load.consumption import WINDOW_S, Consumption, Work
 from autoscaler.model import LoadSnapshot, TopicPartition, WorkerPhase, WorkerView
 
-_WINDOW_S = 30.0  # what one worker does is measured over so long
 _BUSY = 0.01  # of a window: where a prior is a hundred times too low nobody is busier
 _KEPT_S = 180.0  # before the latest window, for which windows count: six of each worker, four of which must agree on a change
 _TOGETHER_S = 90.0  # windows of several workers that tell which of them is slower: each has ended one since
@@ -31,7 +29,7 @@ class Window(NamedTuple):
         since: When it began.
         owned: What the worker has held in all of it.
         records: The worker's total when it began; ``busy_s`` likewise.
-        work: What it has committed since.
+        work: What was committed in that when it began; what it has committed since is the difference.
     """
 
     since: float
@@ -71,33 +69,33 @@ class Busy:
     samples: tuple[Sample, ...] = ()
     speeds: Mapping[str, float] = field(default_factory=dict)
 
-    def measured(self, snapshot: LoadSnapshot, before: Mapping[TopicPartition, Track], workers: Iterable[WorkerView]) -> "Busy":
+    def measured(self, snapshot: LoadSnapshot, consumption: Consumption, workers: Iterable[WorkerView]) -> "Busy":
         """Return the value after a measurement.
 
         A worker that starts anew, changes what it holds, or has a commit that cannot be followed begins a new window.
 
         Args:
             snapshot: What was measured.
-            before: What was remembered of each partition until then.
+            consumption: What the group has consumed; it knows the measurement already.
             workers: Who lives, with the totals of their latest heartbeats.
         """
-        at = snapshot.sample_ts
-        if self.windows and at <= self.at:
+        at = consumption.at
+        if at is None or (self.windows and at <= self.at):
             return self
         workers = tuple(workers)
         active = [w for w in workers if w.phase is WorkerPhase.ACTIVE and w.owned and _can_be(w)]
-        work = committed_since(snapshot, before, {p: w.uuid for w in active for p in w.owned})
-        measured, windows = followed_from_now(snapshot), dict[str, Window]()
-        ended: dict[str, float] = {}
+        windows, ended = dict[str, Window](), dict[str, float]()
         for worker in active:
-            window = _followed(self.windows.get(worker.uuid), worker, work.get(worker.uuid))
-            if window is not None and at - window.since >= _WINDOW_S:
-                if (rate := _rate(window, worker, at)) is not None:
+            window = _followed(self.windows.get(worker.uuid), worker, consumption)
+            if window is not None and at - window.since >= WINDOW_S:
+                if (rate := _rate(window, worker, consumption.work(worker.owned).since(window.work), at)) is not None:
                     ended[worker.uuid] = rate
                 window = None
-            if window is None and not worker.owned <= measured:
+            if window is None and not consumption.read(worker.owned):
                 continue  # what was committed since the last measurement would all count for a window that begins now
-            windows[worker.uuid] = window or Window(at, worker.owned, worker.records, worker.busy_s)
+            windows[worker.uuid] = window or Window(
+                at, worker.owned, worker.records, worker.busy_s, consumption.work(worker.owned)
+            )
         samples = (*self.samples, *self._compared(at, ended, with_less(snapshot, active) if ended else frozenset()))
         newest = samples[-1].at if samples else at
         samples = tuple(s for s in samples if s.at > newest - _KEPT_S)
@@ -126,15 +124,6 @@ class Busy:
         value = median(s.bytes_per_s / self.speeds.get(s.uuid, 1.0) for s in self.samples)
         return Shown(value, len(self.samples), self.samples[-1].at)
 
-    def shifted(self, by_s: float) -> "Busy":
-        """Return the same after the wall clock was set by so much."""
-        return replace(
-            self,
-            at=self.at + by_s,
-            windows={w: x._replace(since=x.since + by_s) for w, x in self.windows.items()},
-            samples=tuple(s._replace(at=s.at + by_s) for s in self.samples),
-        )
-
 
 def _believed(kept: Mapping[str, float], samples: Collection[Sample], known: Collection[str]) -> dict[str, float]:
     """Return how fast those are taken to be that differ, of the incarnations that are known still."""
@@ -151,21 +140,19 @@ def _can_be(worker: WorkerView) -> bool:
     return worker.records >= 0 and 0.0 <= worker.busy_s < inf
 
 
-def _followed(window: Window | None, worker: WorkerView, work: Work | None) -> Window | None:
-    """Return the window with what has been committed since; ``None`` if it has to be given up."""
-    if window is None or work is None or window.owned != worker.owned:
+def _followed(window: Window | None, worker: WorkerView, consumption: Consumption) -> Window | None:
+    """Return the window; ``None`` if it has to be given up."""
+    if window is None or window.owned != worker.owned or not consumption.followed(window.owned, window.since):
         return None
-    if worker.records < window.records or worker.busy_s < window.busy_s:
-        return None
-    return window._replace(work=window.work.plus(work))
+    return window if worker.records >= window.records and worker.busy_s >= window.busy_s else None
 
 
-def _rate(window: Window, worker: WorkerView, at: float) -> float | None:
+def _rate(window: Window, worker: WorkerView, work: Work, at: float) -> float | None:
     """Return bytes per busy second; ``None`` for a window with too little of either, or that nobody has committed in."""
     records, busy_s = worker.records - window.records, worker.busy_s - window.busy_s
-    if busy_s < _BUSY * (at - window.since) or not records or window.work.offsets * _LATE < records:
+    if busy_s < _BUSY * (at - window.since) or not records or work.offsets * _LATE < records:
         return None
     # Markers of transactions and what compaction took away are offsets without a record. So few as commits may be late by are not
     # told from that, and left out: then it does not matter when the window ended.
-    offsets = window.work.offsets if window.work.offsets > records * _LATE else records
-    return offsets * window.work.bytes / window.work.offsets / busy_s
+    offsets = work.offsets if work.offsets > records * _LATE else records
+    return offsets * work.bytes / work.offsets / busy_s

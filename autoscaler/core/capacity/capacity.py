@@ -39,10 +39,6 @@ class Capacity:
     at: float | None = None
     measured_bytes_per_s: float | None = None
 
-    def shifted(self, by_s: float) -> "Capacity":
-        """Return the same after the wall clock was set by so much."""
-        return self if self.at is None else replace(self, at=self.at + by_s)
-
     @property
     def bounded(self) -> bool:
         """Say whether it is a bound, and what was measured lies beyond it."""

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.capacity.capacity import ENOUGH, Shown
-from autoscaler.core.load.consumption import committed_since, followed_from_now
-from autoscaler.core.load.partition_progress import Track
-from autoscaler.model import LoadSnapshot, TopicPartition
+from autoscaler.core.load.consumption import WINDOW_S, Consumption
+from autoscaler.model import TopicPartition
 
-_WINDOW_S = 30.0  # what is drained is measured over so long ...
-_MOST_S = 300.0  # ... and over so long where nobody has committed often enough by then
+_MOST_S = 300.0  # what is drained is measured over so long where nobody has committed often enough by the end of the window
 _COMMITS = 5  # of one consumer in a window: with fewer, one more or less is a large part of it
 STILL_S = 12.0  # without a commit, after which a partition's lag is no sign of work that its consumer is busy with
 _LASTS_S = 3600.0  # for which a window counts: consumers are replaced by faster ones
@@ -33,7 +31,8 @@ class Drains:
         at: When the latest measurement in it was made.
         cycles: Measurements in it after the first.
         owner: Who has held what in all of it.
-        drained: Bytes that each consumer has committed in it.
+        began: Bytes that were committed in what each consumer holds when it began; what it has drained is the difference.
+        read: The same at the latest measurement.
         commits: Measurements in it that found more committed by each consumer than the one before.
         behind: Consumers that were behind in each of them.
         waiting: Windows with consumers that were behind in all of it: the fastest of these.
@@ -44,7 +43,8 @@ class Drains:
     at: float = 0.0
     cycles: int = 0
     owner: Mapping[TopicPartition, int] = field(default_factory=dict)
-    drained: Mapping[int, float] = field(default_factory=dict)
+    began: Mapping[int, float] = field(default_factory=dict)
+    read: Mapping[int, float] = field(default_factory=dict)
     commits: Mapping[int, int] = field(default_factory=dict)
     behind: frozenset[int] = frozenset()
     waiting: Seen = ()
@@ -54,65 +54,50 @@ class Drains:
         """Return the value after a cycle that tells nothing: the present window is given up."""
         return replace(self, since=None)
 
-    def measured(
-        self,
-        snapshot: LoadSnapshot,
-        before: Mapping[TopicPartition, Track],
-        owner: Mapping[TopicPartition, int],
-        behind: frozenset[int],
-    ) -> "Drains":
+    def measured(self, consumption: Consumption, owner: Mapping[TopicPartition, int], behind: frozenset[int]) -> "Drains":
         """Return the value after a measurement. With another placement, or a commit that cannot be followed, a new window begins.
 
         Args:
-            snapshot: What was measured.
-            before: What was remembered of each partition until then.
+            consumption: What the group has consumed, the latest measurement included.
             owner: Which consumer holds which partition.
             behind: Consumers with work waiting in partitions that advance.
         """
-        if self.since is not None and snapshot.sample_ts <= self.at:
+        at = consumption.at
+        if at is None or (self.since is not None and at <= self.at):
             return self
-        if not owner.keys() <= followed_from_now(snapshot):
+        if not consumption.read(owner.keys()):
             return self.interrupted()  # what is committed until it can be followed again counts for no window
-        work = committed_since(snapshot, before, owner) if self.since is not None and owner == self.owner else {}
-        step = {c: w.bytes for c, w in work.items() if w is not None}
-        if self.since is None or owner != self.owner or len(step) < len(work):
-            return self._begun(snapshot.sample_ts, owner, behind)
+        read = _by_consumer(consumption, owner)
+        if self.since is None or owner != self.owner or not consumption.followed(owner.keys(), self.since):
+            return self._begun(at, owner, read, behind)
         now = replace(
             self,
-            at=snapshot.sample_ts,
+            at=at,
             cycles=self.cycles + 1,
-            drained={c: self.drained.get(c, 0.0) + b for c, b in step.items()},
-            commits={c: self.commits.get(c, 0) + (b > 0) for c, b in step.items()},
+            read=read,
+            commits={c: self.commits.get(c, 0) + (b > self.read[c]) for c, b in read.items()},
             behind=self.behind & behind,
         )
-        lasted = now.at - self.since
-        if lasted < _WINDOW_S or (lasted < _MOST_S and not now._often()):  # noqa: SLF001  its own
+        lasted = at - self.since
+        if lasted < WINDOW_S or (lasted < _MOST_S and not now._often()):  # noqa: SLF001  its own
             return now
-        return now._ended(lasted)._begun(now.at, owner, behind)  # noqa: SLF001  its own
+        return now._ended(lasted)._begun(at, owner, read, behind)  # noqa: SLF001  its own
 
-    def _begun(self, at: float, owner: Mapping[TopicPartition, int], behind: frozenset[int]) -> "Drains":
-        return replace(self, since=at, at=at, cycles=0, owner=owner, drained={}, commits={}, behind=behind)
+    def _begun(
+        self, at: float, owner: Mapping[TopicPartition, int], read: Mapping[int, float], behind: frozenset[int]
+    ) -> "Drains":
+        return replace(self, since=at, at=at, cycles=0, owner=owner, began=read, read=read, commits={}, behind=behind)
 
     def _often(self) -> frozenset[int]:
         """Return the consumers that have committed often enough for what they drained to be told."""
         return frozenset(c for c, commits in self.commits.items() if commits >= min(_COMMITS, self.cycles))
 
     def _ended(self, lasted: float) -> "Drains":
-        rates = {c: self.drained[c] / lasted for c in self._often()}
+        rates = {c: (self.read[c] - self.began[c]) / lasted for c in self._often()}
         return replace(
             self,
             waiting=_with(self.waiting, self.at, [r for c, r in rates.items() if c in self.behind]),
             fastest=_with(self.fastest, self.at, rates.values()),
-        )
-
-    def shifted(self, by_s: float) -> "Drains":
-        """Return the same after the wall clock was set by so much."""
-        return replace(
-            self,
-            since=None if self.since is None else self.since + by_s,
-            at=self.at + by_s,
-            waiting=tuple((at + by_s, r) for at, r in self.waiting),
-            fastest=tuple((at + by_s, r) for at, r in self.fastest),
         )
 
     def too_slow(self, capacity: float) -> tuple[float, int] | None:
@@ -148,3 +133,10 @@ def _with(seen: Seen, at: float, rates: Iterable[float]) -> Seen:
     fastest = max(rates, default=None)
     recent = tuple(x for x in seen if x[0] > at - _LASTS_S)
     return recent if fastest is None else (*recent, (at, fastest))
+
+
+def _by_consumer(consumption: Consumption, owner: Mapping[TopicPartition, int]) -> dict[int, float]:
+    found = dict.fromkeys(owner.values(), 0.0)
+    for p, consumer in owner.items():
+        found[consumer] += consumption.tracks[p].read_bytes
+    return found

@@ -26,6 +26,8 @@ class Cycle:
         progress: How every partition gets on of which that is known.
         capacity: What one consumer can do; ``policy`` has it too.
         orders: The policy's limits as they hold now.
+        now: On the clock that is never set, as all times in ``history``.
+        at: The same by the wall clock: for what is written down.
         outlook: For a native group whose members are known: what its assignor will do.
         risks: Partitions that may lose records before they are read, the one that loses them first at the front.
         urgent: What is asked is what it takes to read those in time: nothing soft bounds that.
@@ -42,6 +44,7 @@ class Cycle:
     capacity: Capacity
     orders: Orders
     now: float
+    at: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
     outlook: Outlook | None = None
     risks: tuple[Risk, ...] = ()

@@ -1,6 +1,5 @@
 """How one cycle begins: from what was observed, remembered and asked for to what the rules look at."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from autoscaler.config.policy import Policy
@@ -13,43 +12,43 @@ from autoscaler.core.group.history import History
 from autoscaler.core.group.limits import read_orders
 from autoscaler.core.group.observed_group import Present, complete, follows_placement, held, read_present
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
-from autoscaler.core.load.partition_progress import Holding, Progress, Track, follow, judged
+from autoscaler.core.load.partition_progress import Holding, Progress, judged
 from autoscaler.core.load.retention_risk import find_risks
+from autoscaler.core.moment import Moment
 from autoscaler.core.sizing.native_outlook import look_ahead, sized
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.model import CapacitySource, Observation, TopicPartition
+from autoscaler.model import CapacitySource, Observation
 
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
 
 
-def read_cycle(observation: Observation, history: History, policy: Policy, now: float) -> Cycle:
+def read_cycle(observation: Observation, history: History, policy: Policy, moment: Moment) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
-    observation = replace(observation, snapshot=sound(observation.snapshot))
+    observation, now = replace(observation, snapshot=sound(observation.snapshot)), moment.now
     parked = observation.state.parked if observation.state is not None else {}
-    before, history = history.tracks, replace(history, tracks=follow(history.tracks, observation.snapshot))
+    consumption = history.consumption.measured(observation.snapshot, moment)
     holding = Holding(
         held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
     )
-    progress = judged(observation.snapshot, history.tracks, holding)
+    progress = judged(observation.snapshot, consumption, holding)
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
     still = frozenset(p for p, x in progress.items() if x in _STILL)
-    risks, drains = find_risks(
+    risks = find_risks(
         observation.snapshot,
         observation.retention,
-        history.drains,
+        consumption,
         still=still,
         near_s=policy.retention_risk_s,
         tolerance=policy.tolerance_ratio,
     )
-    history = replace(history, drains=drains)
     present = read_present(observation, load.partitions)
-    history = history.measured(observation.snapshot.sample_ts, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
+    history = history.measured(consumption, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
     if policy.assignment == "native":
-        history = replace(history, consumer_drains=_drains(observation, load, present, history, before, policy))
+        history = replace(history, consumer_drains=_drains(observation, load, present, history, policy))
     elif observation.state is not None and policy.capacity_bytes_per_s is None:
-        history = replace(history, busy=history.busy.measured(observation.snapshot, before, observation.state.workers))
+        history = replace(history, busy=history.busy.measured(observation.snapshot, consumption, observation.state.workers))
     capacity = _capacity(history, policy)
     policy = policy.with_capacity(capacity.bytes_per_s)
     history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
@@ -57,11 +56,11 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
     told = observation.started is not None and follows_placement(observation)
     advised = policy.mode == "advise" or (observation.state is None and not told)
-    orders = read_orders(policy, now)
+    orders = read_orders(policy, moment.wall)
     outlook = look_ahead(observation, load, policy, orders)
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     if observation.state is not None:
-        history = history.confirmed(present.epoch, now if present.plan_at is None else min(present.plan_at, now))
+        history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))
     elif observation.started is not None:
         history = history.counted(observation.started, now)
     if load.stale or (policy.assignment == "native" and (outlook is None or isinstance(outlook.group, Unpredictable))):
@@ -80,6 +79,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, now: 
         capacity=capacity,
         orders=orders,
         now=now,
+        at=moment.wall,
         progress=progress,
         outlook=outlook,
         risks=risks,
@@ -103,30 +103,24 @@ def _drained(  # noqa: PLR0917  what a cycle has read so far
         history = history.handed_over(observation.state.completed)
     if policy.give_up_after is None or load.unknown or load.absent:
         return history
-    measured = history.drained.measured(observation.snapshot, load)
     in_place = not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready
-    drained = measured.judged(
+    drained = history.drained.judged(
+        history.consumption,
         now,
-        settled=in_place if observation.state is not None else complete(observation) and measured.often,
+        settled=in_place if observation.state is not None else complete(observation) and history.consumption.commits_often,
         behind=bool(load.behind_since_unknown) or (load.lag_s is not None and load.lag_s > policy.backlog_s),
         tolerance=policy.tolerance_ratio,
     )
     return replace(history, drained=drained)
 
 
-def _drains(  # noqa: PLR0917  what a cycle has read so far
-    observation: Observation,
-    load: GroupLoad,
-    present: Present,
-    history: History,
-    before: Mapping[TopicPartition, Track],
-    policy: Policy,
-) -> Drains:
+def _drains(observation: Observation, load: GroupLoad, present: Present, history: History, policy: Policy) -> Drains:
     """Return what a native group's consumers have shown by now; one that rebalances or stands still shows nothing."""
     members, owner, drains, snapshot = observation.members, present.owner, history.consumer_drains, observation.snapshot
     if observation.state is not None or members is None or members.state.upper() != "STABLE" or load.halted:
         return drains.interrupted()
+    tracks, at = history.consumption.tracks, history.consumption.at or 0.0
     late = {x.partition for x in snapshot.loads if x.lag_s is not None and x.lag_s > policy.backlog_s}
-    advancing = {p for p, t in history.tracks.items() if t.still_since is None or snapshot.sample_ts - t.still_since < STILL_S}
+    advancing = {p for p, t in tracks.items() if t.still_since is None or at - t.still_since < STILL_S}
     behind = frozenset(owner[p] for p in late & advancing & owner.keys())
-    return drains.measured(snapshot, before, owner, behind)
+    return drains.measured(history.consumption, owner, behind)

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import median
 
 from autoscaler.core.capacity.busy_throughput import Busy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.drain_throughput import Drains
 from autoscaler.core.capacity.scaling_effectiveness import Drained
-from autoscaler.core.load.partition_progress import Track
-from autoscaler.core.load.retention_risk import Drain
+from autoscaler.core.load.consumption import Consumption
 from autoscaler.model import HandoverDone, Started, TopicPartition
 from autoscaler.packing import DriftEstimator
 
@@ -27,6 +25,7 @@ class Intent:
         epoch: Of the plan that it follows; 0 in a group without plans.
         consumers: How many were asked for before.
         by: Consumers more than before; negative: fewer.
+        at: When it was asked for: what was published for it was not published before that.
         requested: Consumers that should run then, in a group without plans; ``None`` in one that has them.
         placement: Where partitions should be then, in a group without plans; ``None`` if that was not asked for.
     """
@@ -36,6 +35,7 @@ class Intent:
     moves: bool
     consumers: int = 0
     by: int = 0
+    at: float = -math.inf
     requested: frozenset[int] | None = None
     placement: Mapping[TopicPartition, int] | None = None
 
@@ -44,6 +44,8 @@ class Intent:
 class History:
     """Memory between cycles. A lost one costs time (windows fill anew), never a wrong step.
 
+    All times are on the clock that is never set.
+
     Attributes:
         recommendations: (time, fewest consumers that would do), oldest first, back to the start of the stabilisation window.
         last_scale_at: When the number of requested consumers last changed; ``None`` if never.
@@ -51,16 +53,13 @@ class History:
         waiting_since: Since when requested workers are awaited; ``None`` if none are.
         intent: What was asked for last, until it is seen or replaced.
         drift: How far rates go from one measurement to the next.
-        measured_at: When the latest measurement that ``drift`` knows was made; ``None`` before the first.
-        measured_every_s: Time between the latest two of them; ``None`` before the second.
-        tracks: For how long each partition has stood still.
+        consumption: What was consumed of each partition, and when.
         direction: Sign of the latest change of the number of consumers; 0 before the first.
         turns: When the number last began to go the other way, oldest first, for an hour.
         overloaded_since: Since when some consumer has been overloaded in every cycle; ``None`` if none is.
         unusable_since: Since when the load could not be measured in any cycle; ``None`` if it can be.
         pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
         drained: Whether more consumers drained more.
-        drains: How fast partitions are read that are far behind.
         consumer_drains: What consumers of a native group drain while they are behind.
         busy: What workers of a managed group process while they are busy.
         capacity: The measured capacity that is in use; ``None``: none was measured.
@@ -72,16 +71,13 @@ class History:
     waiting_since: float | None = None
     intent: Intent | None = None
     drift: DriftEstimator = field(default_factory=DriftEstimator)
-    measured_at: float | None = None
-    measured_every_s: float | None = None
-    tracks: Mapping[TopicPartition, Track] = field(default_factory=dict)
+    consumption: Consumption = field(default_factory=Consumption)
     direction: int = 0
     turns: tuple[float, ...] = ()
     overloaded_since: float | None = None
     unusable_since: float | None = None
     pauses: tuple[float, ...] = ()
     drained: Drained = field(default_factory=Drained)
-    drains: Mapping[TopicPartition, Drain] = field(default_factory=dict)
     consumer_drains: Drains = field(default_factory=Drains)
     busy: Busy = field(default_factory=Busy)
     capacity: Capacity | None = None
@@ -91,37 +87,16 @@ class History:
         """Return what is safe to assume after a restart: the latest plan scaled and moved at once.
 
         Args:
-            plan_at: When it was published; ``None`` without one.
+            plan_at: When it was published, on the clock that is never set; ``None`` without one.
             capacity: The measured one that it was made with; ``None`` if it was made with another.
         """
         return cls(last_scale_at=plan_at, last_move_at=plan_at, capacity=capacity)
-
-    def shifted(self, by_s: float) -> "History":
-        """Return the history after the wall clock was set by so much: what has lasted a minute has lasted a minute still."""
-        moved_on = partial(_shift, by_s)
-        return replace(
-            self,
-            recommendations=tuple((at + by_s, n) for at, n in self.recommendations),
-            last_scale_at=moved_on(self.last_scale_at),
-            last_move_at=moved_on(self.last_move_at),
-            waiting_since=moved_on(self.waiting_since),
-            measured_at=moved_on(self.measured_at),
-            tracks={p: t.shifted(by_s) for p, t in self.tracks.items()},
-            turns=tuple(at + by_s for at in self.turns),
-            overloaded_since=moved_on(self.overloaded_since),
-            unusable_since=moved_on(self.unusable_since),
-            drained=self.drained.shifted(by_s),
-            drains={p: d.shifted(by_s) for p, d in self.drains.items()},
-            consumer_drains=self.consumer_drains.shifted(by_s),
-            busy=self.busy.shifted(by_s),
-            capacity=None if self.capacity is None else self.capacity.shifted(by_s),
-        )
 
     def confirmed(self, epoch: int, at: float) -> "History":
         """Return the history with an intent that has been published turned into times; ``at`` is when."""
         if self.intent is None or epoch <= self.intent.epoch:
             return replace(self, intent=None)
-        return self._done(self.intent, at)
+        return self._done(self.intent, max(at, self.intent.at))
 
     def counted(self, started: Started, at: float) -> "History":
         """Return the same for a group without plans: done is what asked for the consumers and the placement that stand now."""
@@ -143,7 +118,7 @@ class History:
             intent=None,
             direction=direction,
             turns=(*(t for t in self.turns if t > at - HOUR_S), at) if turned else self.turns,
-            drained=self.drained.stepped_up(intent.consumers) if by > 0 else self.drained,
+            drained=self.drained.stepped_up(intent.consumers, self.consumption) if by > 0 else self.drained,
         )
 
     def turns_in_the_hour(self, now: float) -> int:
@@ -176,22 +151,21 @@ class History:
         last = self.last_move_at
         return now - last if last is not None and now - last < cooldown_s else None
 
-    def measured(self, at: float, fresh: Mapping[TopicPartition, float]) -> "History":
+    def measured(self, consumption: Consumption, fresh: Mapping[TopicPartition, float]) -> "History":
         """Return the history after one more measurement; one that is known already changes nothing.
 
         Args:
-            at: When it was made.
+            consumption: What it has become with that.
             fresh: Rates that it found itself. Carried ones teach nothing, and the first after a gap is compared with nothing.
         """
-        if self.measured_at is None:
-            return replace(self, drift=self.drift.update(fresh), measured_at=at)
-        if at <= self.measured_at:
+        if consumption is self.consumption:
             return self
-        return replace(self, drift=self.drift.update(fresh), measured_at=at, measured_every_s=at - self.measured_at)
+        return replace(self, consumption=consumption, drift=self.drift.update(fresh))
 
     def measurements_in(self, seconds: float) -> float:
         """Return how many measurements are made in a time: at least one, at most a million."""
-        return min(max(1.0, seconds / self.measured_every_s), 1e6) if self.measured_every_s else 1.0
+        every_s = self.consumption.every_s
+        return min(max(1.0, seconds / every_s), 1e6) if every_s else 1.0
 
     def recommended(self, now: float, consumers: int, window_s: float) -> "History":
         """Return the history with one more recommendation; the newest one at or before the window's start is kept."""
@@ -207,10 +181,6 @@ class History:
     def peak(self) -> int:
         """Return the highest recommendation remembered; 0 without any."""
         return max((n for _, n in self.recommendations), default=0)
-
-
-def _shift(by_s: float, at: float | None) -> float | None:
-    return None if at is None else at + by_s
 
 
 def moved(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:

@@ -1,14 +1,14 @@
-"""*load*: which partitions get on, and which stand still while somebody holds them. Remembers since when, never what for.
+"""*load*: which partitions get on, and which stand still while somebody holds them.
 
 A partition is judged by its committed offset alone: a consumer that lives, fetches and heartbeats may be stuck all the same. What
 cannot be read is not judged, and what was not read does not count as standing still.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
+from autoscaler.core.load.consumption import Consumption, Track
 from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
 
 
@@ -24,64 +24,8 @@ class Progress(StrEnum):
     POISON = "POISON"  # parked: consumers in a row were lost at this offset
 
 
-class Track(NamedTuple):
-    """What is remembered of one partition; a tuple, because each cycle makes some for every partition.
-
-    Attributes:
-        committed: Its committed offset; -1: nothing committed.
-        still_since: Since when that offset has not changed while there was work; ``None`` where there is none.
-        end: Where it could be read to.
-        end_since: Since when that has not changed.
-        rewound_at: When its offset was last seen to have gone back.
-        pace_s: The longest that it stood still with work before it advanced; ``None``: it was never seen to.
-    """
-
-    committed: int
-    still_since: float | None
-    end: int
-    end_since: float
-    rewound_at: float | None = None
-    pace_s: float | None = None
-
-    def shifted(self, by_s: float) -> "Track":
-        """Return the same after the wall clock was set by so much."""
-        since = None if self.still_since is None else self.still_since + by_s
-        rewound = None if self.rewound_at is None else self.rewound_at + by_s
-        return self._replace(still_since=since, end_since=self.end_since + by_s, rewound_at=rewound)
-
-
 _UNSEEN = 10.0  # times as much patience with what was never seen to advance: some commit with every checkpoint only
 _SLOW = 2.0  # times the longest pace is not late yet
-
-
-def follow(tracks: Mapping[TopicPartition, Track], snapshot: LoadSnapshot) -> Mapping[TopicPartition, Track]:
-    """Return what is known after one more measurement; of a partition that it does not know, what was known stays.
-
-    An offset that is the same before and after a gap has not moved in it: a consumer that lives commits forward.
-
-    Args:
-        tracks: What the previous call returned.
-        snapshot: The measurement.
-    """
-    at = snapshot.sample_ts
-    return {x.partition: t for x in snapshot.loads if (t := _next(tracks.get(x.partition), x, at)) is not None}
-
-
-def _next(track: Track | None, load: PartitionLoad, now: float) -> Track | None:
-    committed, lag, end = load.committed, load.lag_records, load.log_end if load.last_stable is None else load.last_stable
-    if committed is None or lag is None or end is None or not load.known:
-        return track
-    if track is None:
-        return Track(committed, now if lag else None, end, now)
-    same = committed == track.committed
-    if same and end == track.end and bool(lag) == (track.still_since is not None):
-        return track
-    since = None if not lag else track.still_since if same and track.still_since is not None else now
-    end_since = track.end_since if end == track.end else now
-    back = 0 <= committed < track.committed
-    took = now - track.still_since if track.still_since is not None and committed > track.committed else None
-    pace = track.pace_s if took is None else max(took, track.pace_s or 0.0)
-    return Track(committed, since, end, end_since, now if back else track.rewound_at, pace)
 
 
 def _patience(track: Track, least_s: float, *, commits_often: bool) -> float:
@@ -113,7 +57,7 @@ def judge(load: PartitionLoad, track: Track | None, now: float, holding: Holding
 
     Args:
         load: Its latest measurement.
-        track: What ``follow`` remembers of it.
+        track: How far it is, and since when.
         now: When it was measured.
         holding: Who works on what.
     """
@@ -133,7 +77,10 @@ def judge(load: PartitionLoad, track: Track | None, now: float, holding: Holding
     return Progress.OK
 
 
-def judged(snapshot: LoadSnapshot, tracks: Mapping[TopicPartition, Track], holding: Holding) -> dict[TopicPartition, Progress]:
-    """Return how every partition gets on of which that is known."""
-    found = {x.partition: judge(x, tracks.get(x.partition), snapshot.sample_ts, holding) for x in snapshot.loads}
+def judged(snapshot: LoadSnapshot, consumption: Consumption, holding: Holding) -> dict[TopicPartition, Progress]:
+    """Return how every partition gets on of which that is known; ``consumption`` knows the measurement already."""
+    if consumption.at is None:
+        return {}
+    tracks, now = consumption.tracks, consumption.at
+    found = {x.partition: judge(x, tracks.get(x.partition), now, holding) for x in snapshot.loads}
     return {p: progress for p, progress in found.items() if progress is not None}

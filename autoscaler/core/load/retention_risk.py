@@ -10,29 +10,11 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autoscaler.core.load.consumption import Consumption
 from autoscaler.core.load.group_load import sound_value
 from autoscaler.model import LoadSnapshot, PartitionLoad, Retention, TopicPartition
 
-WINDOW_S = 30.0  # what is drained is measured over so long at least: several commits and several batches
 NEAR = 0.1  # of all the time that a record has: what is read that late is at risk however fast it is read
-
-
-class Drain(NamedTuple):
-    """Two committed offsets of a partition with their times: rates are taken from the ``first``, and later from the ``next``."""
-
-    first_at: float
-    first: int
-    next_at: float
-    next: int
-
-    def shifted(self, by_s: float) -> "Drain":
-        """Return the same after the wall clock was set by so much."""
-        return self._replace(first_at=self.first_at + by_s, next_at=self.next_at + by_s)
-
-    def rate(self, now: float, committed: int) -> float | None:
-        """Return records per second that were committed since ``first``; ``None`` before that is ``WINDOW_S`` ago."""
-        lasted = now - self.first_at
-        return (committed - self.first) / lasted if lasted >= WINDOW_S else None
 
 
 class Left(NamedTuple):
@@ -113,13 +95,13 @@ def time_to_close(load: PartitionLoad, drained_per_s: float | None) -> float | N
 def find_risks(
     snapshot: LoadSnapshot,
     retention: Mapping[str, Retention],
-    drains: Mapping[TopicPartition, Drain],
+    consumption: Consumption,
     *,
     still: Container[TopicPartition],
     near_s: float | None,
     tolerance: float,
-) -> tuple[tuple[Risk, ...], Mapping[TopicPartition, Drain]]:
-    """Return the partitions that may lose records, the soonest first, and what to remember of those that are far behind.
+) -> tuple[Risk, ...]:
+    """Return the partitions that may lose records, the soonest first.
 
     A partition is at risk when the first unread record has no more than ``near_s`` left, or a tenth of the time that it has in
     all, where that is less; or when it may be deleted before the backlog is worked off. The latter does not count for who is
@@ -128,18 +110,16 @@ def find_risks(
     Args:
         snapshot: The measurement.
         retention: By topic, as far as it is known.
-        drains: What the previous call returned.
+        consumption: How fast they are read; it knows the measurement already.
         still: Partitions that stand still: they are left out, because no number of consumers reads them.
         near_s: ``None``: nothing is at risk.
         tolerance: Share of a rate that is noise.
     """
     if near_s is None or not retention:
-        return (), {}
-    now, risks, kept = snapshot.sample_ts, [], {}
+        return ()
+    risks = []
     for x in snapshot.loads:
         p = x.partition
-        if not x.known and p in drains:
-            kept[p] = drains[p]
         limits = retention.get(p.topic)
         if limits is None or not x.known or not x.lag_records or p in still:
             continue
@@ -151,19 +131,10 @@ def find_risks(
         behind = arrives is not None and x.lag_records > tolerance * arrives * left.seconds
         if not near and not behind:
             continue
-        close_s = None
-        if x.committed is not None and x.committed >= 0:
-            kept[p] = drain = _next(drains.get(p), x.committed, now)
-            close_s = time_to_close(x, drain.rate(now, x.committed))
+        close_s = None if x.committed is None or x.committed < 0 else time_to_close(x, consumption.rate(p))
         if near or (close_s is not None and close_s > left.seconds):
             risks.append(Risk(partition=p, close_s=close_s, loss_s=left.seconds, needed_bytes_per_s=_needed(x, left.seconds)))
-    return tuple(sorted(risks, key=lambda r: (r.loss_s, r.partition))), kept
-
-
-def _next(drain: Drain | None, committed: int, now: float) -> Drain:
-    if drain is None or committed < drain.next:
-        return Drain(now, committed, now, committed)
-    return Drain(drain.next_at, drain.next, now, committed) if now - drain.next_at >= WINDOW_S else drain
+    return tuple(sorted(risks, key=lambda r: (r.loss_s, r.partition)))
 
 
 def _needed(load: PartitionLoad, seconds: float) -> float | None:

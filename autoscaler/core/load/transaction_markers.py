@@ -13,10 +13,12 @@ _RESTS_S = 5.0  # an offset commits at least as often, so what is younger will m
 Standing = Mapping[TopicPartition, tuple[Span, float]]  # what is unread, and since when it has been just that
 
 
-def standing(before: Standing, snapshot: LoadSnapshot) -> Standing:
-    """Return what of each partition is unread, and since when neither its offset nor its end has changed."""
+def standing(before: Standing, snapshot: LoadSnapshot, now: float) -> Standing:
+    """Return what of each partition is unread, and since when neither its offset nor its end has changed.
+
+    Kept beside what ``core.consumption`` knows of the same offsets: that is told of the measurement without these lags.
+    """
     spans = {x.partition: s for x in snapshot.loads if (s := _unread(x)) is not None}
-    now = snapshot.sample_ts
     return {p: (s, before[p][1] if p in before and before[p][0] == s else now) for p, s in spans.items()}
 
 
