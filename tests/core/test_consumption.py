@@ -51,8 +51,8 @@ def test_it_stays_small_and_in_order_and_rates_are_never_below_nothing(rows: lis
 )
 def test_a_clock_that_is_set_between_measuring_and_deciding_costs_one_measurement_at_most(
     set_by: float,
-    taken: bool,
-    why: str,  # noqa: FBT001  a column
+    taken: bool,  # noqa: FBT001  a column
+    why: str,
 ) -> None:
     first = Consumption().measured(snapshot(loads(10), at=T0), Moment(now=5.0, wall=T0))
     second = first.measured(snapshot(loads(20), at=T0 + 1), Moment(now=6.1, wall=T0 + 1.1 + set_by))
