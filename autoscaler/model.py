@@ -298,6 +298,7 @@ class Observation:
         state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
         members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
         unread: Why the control log could not be read; ``None`` if it was, or need not be.
+        unread_members: Why the members could not be read; ``None`` if they were, or have not been asked for yet.
         started: For a native group that acts; ``None`` for any other.
         retention: By topic; of one that is missing it is not known.
     """
@@ -307,6 +308,7 @@ class Observation:
     state: GroupState | None
     members: GroupMembers | None = None
     unread: str | None = None
+    unread_members: str | None = None
     started: Started | None = None
     retention: Mapping[str, Retention] = field(default_factory=dict)
 
@@ -370,10 +372,14 @@ class Decision:
         target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
         requested: Slots that should run from now on.
         consumers_now: Live consumers before acting; ``None``: who is there has not been read.
-        consumers: Consumers wanted.
-        lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity).
+        consumers: Consumers asked for, or in a group that is only advised those that would be; 0: none are asked for yet,
+            which is told as unknown, because no rule asks for none.
+        lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity); ``None``:
+            nothing is measured yet.
         r_score: Moved rate over usable capacity (equation 11 of Landau et al. 2024).
-        recommended: Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest.
+        recommended: Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest. The
+            last known number where this cycle tells none; ``None``: none was ever known.
+        recommended_age_s: Age of the oldest measurement that ``recommended`` goes by.
         imbalance: Hottest consumer's load over the mean; ``None`` without load.
         oversized: Partitions above one consumer's usable capacity.
         parked: Partitions that nobody gets until an operator releases them; they count for nothing else here but the lag.
@@ -395,8 +401,8 @@ class Decision:
     requested: frozenset[int]
     consumers_now: int | None
     consumers: int
-    recommended: int
-    lower_bound: int
+    recommended: int | None
+    lower_bound: int | None
     r_score: float
     imbalance: float | None
     oversized: tuple[TopicPartition, ...]
@@ -415,3 +421,4 @@ class Decision:
     capacity_age_s: float | None = None
     capacity_records_per_s: float | None = None
     own_bytes_per_s: Mapping[int, float] = field(default_factory=dict)
+    recommended_age_s: float | None = None

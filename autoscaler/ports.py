@@ -30,6 +30,10 @@ class GroupReader(Protocol):
         """Return the latest membership, ``None`` before the first read or when reads fail for long."""
         ...
 
+    def failure(self, group: str) -> str | None:
+        """Return why the latest read failed, ``None`` if it did not."""
+        ...
+
 
 class TailReader(Protocol):
     """Looks whether what a group has not read holds a record at all; answers from a background read, never blocks a cycle."""

@@ -48,13 +48,18 @@ class FakeClock:
 
 @dataclass(slots=True)
 class FakeReader:
-    """Answers with the memberships that ``groups`` holds; a group that is missing has not been read."""
+    """Answers with the memberships that ``groups`` holds; a group that is missing has not been read, ``failures`` says why."""
 
     groups: dict[str, GroupMembers] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     def members(self, group: str) -> GroupMembers | None:
         """Return what was put there."""
         return self.groups.get(group)
+
+    def failure(self, group: str) -> str | None:
+        """Return what was put there."""
+        return self.failures.get(group)
 
     def close(self) -> None:
         """Do nothing."""

@@ -127,12 +127,32 @@ def test_consumers_that_were_not_looked_at_are_said_to_be_unknown() -> None:
     view = View(group="demo")
     view.take(cycle(consumers_now=None, consumers=3, workers=[]))
     assert "consumers ? → 3" in "\n".join(drawn(view, 100))
-    assert "consumers ?/3" in view.line()
+    assert "consumers ? → 3" in view.line()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"consumers_now": 3, "consumers": 5}, "3, advised 5"),
+        ({"consumers_now": 3, "consumers": 3}, "3"),
+        ({"consumers_now": None, "consumers": 2}, "?, advised 2"),
+        ({"consumers_now": None, "consumers": None, "recommended": 3, "recommended_age_s": 31.0}, "?, advised 3 31.0 s ago"),
+        ({"consumers_now": None, "consumers": None, "recommended": None, "recommended_age_s": None}, "?"),
+        ({"consumers_now": 0, "consumers": None, "recommended": None, "recommended_age_s": None}, "0"),
+    ],
+)
+def test_what_is_only_advised_is_not_said_to_be_on_its_way(changed: dict[str, Any], said: str) -> None:
+    view = View(group="demo")
+    view.take(cycle(**({"mode": "advise", "workers": [], "lower_bound": None} | changed)))
+    text = "\n".join(drawn(view, 100))
+    assert f"consumers {said} (fewest ?)" in text
+    assert f"consumers {said}  800 kB/s" in view.line()
+    assert ("not known" in text) == (changed["consumers_now"] is None)
 
 
 def test_a_plain_line_says_the_same() -> None:
     view = busy()
-    assert view.line(PROGRESS).startswith("   97 s ramp   consumers 8/9  800 kB/s  lag 1,234  RATE_ABOVE_CAPACITY")
+    assert view.line(PROGRESS).startswith("   97 s ramp   consumers 8 → 9  800 kB/s  lag 1,234  RATE_ABOVE_CAPACITY")
     assert "limited by COOLING_DOWN" in view.line()
 
 

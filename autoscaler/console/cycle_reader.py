@@ -46,8 +46,10 @@ class Cycle(_Line):
     detail: str = ""
     epoch: int = 0
     consumers_now: int | None = None
-    consumers: int = 0
-    lower_bound: int = 0
+    consumers: int | None = None
+    recommended: int | None = None
+    recommended_age_s: float | None = None
+    lower_bound: int | None = None
     total_bytes_per_s: float | None = None
     total_lag_records: int | None = None
     usable_bytes_per_s: float = 0.0

@@ -112,7 +112,7 @@ class View:
         actions = f"  [{_short_actions(cycle.actions)}]" if cycle.actions else ""
         limited = f" limited by {cycle.limited_by}" if cycle.limited_by else ""
         return (
-            f"{when:5.0f} s{phase}  consumers {count(cycle.consumers_now)}/{cycle.consumers}  {rate(cycle.total_bytes_per_s)}"
+            f"{when:5.0f} s{phase}  consumers {_consumers(cycle)}  {rate(cycle.total_bytes_per_s)}"
             f"  lag {count(cycle.total_lag_records)}  {cycle.reason}{limited}{actions}  {cycle.detail}"
         )
 
@@ -125,6 +125,32 @@ def rate(bytes_per_s: float | None) -> str:
 def count(value: int | None) -> str:
     """Return a count with thousands marked, ``?`` if unknown."""
     return "?" if value is None else f"{value:,}"
+
+
+def consumers_text(
+    observed: int | None,
+    *,
+    requested: int | None = None,
+    advised: int | None = None,
+    recommended: int | None = None,
+    recommended_age_s: float | None = None,
+) -> str:
+    """Return how many consume, and how many are asked for or advised where that is another number.
+
+    Args:
+        observed: Those that consume; ``None``: that is not known.
+        requested: Those asked for, of a group that acts.
+        advised: Those that would be asked for, of one that is only advised.
+        recommended: The number that was advised last, said with its age where none is advised now.
+        recommended_age_s: That age.
+    """
+    if requested is not None and requested != observed:
+        return f"{count(observed)} → {requested}"
+    if advised is not None and advised != observed:
+        return f"{count(observed)}, advised {advised}"
+    if advised is None and recommended is not None:
+        return f"{count(observed)}, advised {recommended} {seconds(recommended_age_s)} ago"
+    return count(observed)
 
 
 def seconds(value: float | None) -> str:
@@ -232,19 +258,29 @@ def _phases(progress: Progress, width: int) -> Text:
 
 
 def _totals(cycle: Cycle) -> Text:
-    changing = cycle.consumers != cycle.consumers_now
-    usable = cycle.usable_bytes_per_s * max(cycle.consumers_now or 0, 1)
-    consumers = f"{count(cycle.consumers_now)} → {cycle.consumers}" if changing else count(cycle.consumers_now)
+    changing = cycle.consumers is not None and cycle.consumers != cycle.consumers_now
+    usable = None if cycle.consumers_now is None else cycle.usable_bytes_per_s * max(cycle.consumers_now, 1)
     return Text.assemble(
         "consumers ",
-        (consumers, "bold yellow" if changing else "bold"),
-        (f" (fewest {cycle.lower_bound})", "dim"),
+        (_consumers(cycle), "bold yellow" if changing else "bold"),
+        (f" (fewest {count(cycle.lower_bound)})", "dim"),
         "   rate ",
         (rate(cycle.total_bytes_per_s), "bold"),
         (f" of {rate(usable)}", "dim"),
         "   lag ",
         (count(cycle.total_lag_records), "bold"),
         ("" if cycle.known else "   load not known", "bold red"),
+    )
+
+
+def _consumers(cycle: Cycle) -> str:
+    if cycle.mode != "advise":
+        return consumers_text(cycle.consumers_now, requested=cycle.consumers)
+    return consumers_text(
+        cycle.consumers_now,
+        advised=cycle.consumers,
+        recommended=cycle.recommended,
+        recommended_age_s=cycle.recommended_age_s,
     )
 
 
@@ -294,7 +330,7 @@ def _workers(cycle: Cycle, width: int, room: int | None) -> Group:
         row.append(Text(partitions(worker.partitions) or "none", style="" if worker.partitions else "dim"))
         table.add_row(*row)
     if not cycle.workers:
-        table.add_row(Text("none yet", style="dim"))
+        table.add_row(Text("not known" if cycle.consumers_now is None else "none yet", style="dim"))
     if len(shown) == len(cycle.workers):
         return Group(table)
     return Group(table, Text(_others(cycle.workers, shown), style="dim"))

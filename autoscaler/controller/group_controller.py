@@ -210,11 +210,16 @@ class GroupController:
                 state = self.watch.observe()
             except AutoscalerError as e:
                 unread = str(e)
-        if self.policy.assignment == "native" and state is not None and not state.workers:
-            state = None  # what is left of a group that was managed binds nobody
+        if self.policy.assignment == "native":
+            unread = None  # its members tell who consumes
+            if state is not None and not state.workers:
+                state = None  # what is left of a group that was managed binds nobody
         if state is not None and not self._completed:
             self._history, self._completed = History.from_plan(self._past(state.plan_at)), True
-        return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread)
+        failed = self.reader.failure(self.policy.group) if members is None else None
+        return Observation(
+            group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread, unread_members=failed
+        )
 
     def _catch_up(self, state: GroupState) -> None:
         capacity = None

@@ -81,7 +81,7 @@ def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
     observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, detail: str
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
-    known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds))
+    known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds), advice=history.advice)
     return _answer(read_cycle(observation, known, policy, moment), Step(reason=reason, detail=detail, inert=True))
 
 
@@ -98,16 +98,23 @@ def _need_members(cycle: Cycle) -> Step | None:
     if cycle.observation.state is not None:
         return None
     members = cycle.observation.members
-    if cycle.policy.assignment == "managed":
-        return None  # to be managed, and not yet: what its present consumers hold does not matter
+    if cycle.policy.assignment == "managed":  # to be managed, and not yet: what its present consumers hold does not matter
+        outage = bool(cycle.load.rates) and not cycle.load.fresh and not cycle.observation.consumers_known
+        return Step(reason=Reason.NOT_READY, detail=_unseen(cycle.observation)) if outage else None
     if members is None:
-        return Step(reason=Reason.NOT_READY, detail="the group's members have not been read yet")
+        return Step(reason=Reason.NOT_READY, detail=_unseen(cycle.observation))
     if _is_nowhere(cycle.observation) and cycle.observation.started is None:  # where we start them, the first one makes it
         detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
         return Step(reason=Reason.NOT_READY, detail=detail)
     if members.state.upper() in _REBALANCING:
         return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
     return None
+
+
+def _unseen(observation: Observation) -> str:
+    """Say why it is not known who consumes."""
+    why = observation.unread_members or observation.unread
+    return f"the group's members could not be read: {why}" if why else "the group's members have not been read yet"
 
 
 def _is_nowhere(observation: Observation) -> bool:
@@ -345,7 +352,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             resets=astray,
         )
     )
-    advised = policy.mode == "advise"
+    advised, advice = policy.mode == "advise", cycle.history.advice
     return Decision(
         decision_id=f"{observation.group}/{int(observation.snapshot.sample_ts * 1000)}",
         group=observation.group,
@@ -358,8 +365,9 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         requested=wanted,
         consumers_now=len(present.live) if observation.consumers_known else None,
         consumers=len(wanted),
-        recommended=size.wanted,
-        lower_bound=size.lower_bound,
+        recommended=None if advice is None else advice.consumers,
+        recommended_age_s=None if advice is None else max(0.0, cycle.now - advice.at),
+        lower_bound=size.lower_bound if load.rates else None,
         r_score=r_score(load.rates, policy.usable_bytes_per_s, present.owner, target),
         imbalance=size.imbalance,
         oversized=size.oversized,
@@ -396,12 +404,13 @@ def _unless_oversized(cycle: Cycle, step: Step) -> Step:
 def _advice(cycle: Cycle) -> str:
     """Say what a load-aware placement would give, whatever the reason of this cycle."""
     planned, present, size = cycle.size.planned, cycle.present, cycle.size
-    if planned is None:
+    if planned is None or not (cycle.load.fresh or cycle.observation.consumers_known):
         return ""
     after = max(cycle.planner.gauge.levels(cycle.load.rates, planned.owner).values(), default=0.0)
     now = f"now {many(len(present.live), 'consumer')}, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
-        now = f"its consumers are not known: {cycle.observation.unread or 'they have not been read yet'}"
+        why = cycle.observation.unread_members or cycle.observation.unread
+        now = f"its consumers are not known: {why or 'they have not been read yet'}"
     elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
         now = f"no group {cycle.policy.group!r} exists on this cluster yet"
     return (

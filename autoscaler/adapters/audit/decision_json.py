@@ -39,6 +39,7 @@ def summarise(decision: Decision) -> str:
     data["limited_by"] = decision.limited_by and decision.limited_by.value
     data["capacity"] = [decision.capacity_source.value, decision.capacity_samples, decision.capacity_age_s]
     data["records"] = decision.capacity_records_per_s
+    data["recommended_age_s"] = decision.recommended_age_s
     data["own"] = [[slot, rate] for slot, rate in sorted(decision.own_bytes_per_s.items())]
     data["requested"] = sorted(decision.requested)
     held: dict[int, list[TopicPartition]] = {}
@@ -77,6 +78,7 @@ def restore(summary: str) -> Decision:
             capacity_samples=samples,
             capacity_age_s=age_s,
             capacity_records_per_s=data.get("records"),
+            recommended_age_s=data.get("recommended_age_s"),
             own_bytes_per_s={int(slot): rate for slot, rate in data.get("own", ())},
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:

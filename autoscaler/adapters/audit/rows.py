@@ -168,7 +168,7 @@ def _common(cycle: Cycle) -> Row:
         "acted": cycle.acted,
         "epoch": d.epoch,
         "consumers_now": d.consumers_now,
-        "consumers": d.consumers,
+        "consumers": d.consumers or None,
         "total_bytes_per_s": d.total_bytes_per_s,
         "total_lag_records": d.total_lag_records,
         "policy_fingerprint": d.policy_fingerprint,
@@ -205,6 +205,7 @@ def _decision(cycle: Cycle) -> Row:
     return _common(cycle) | {
         "recovered": cycle.recovered,
         "recommended": d.recommended,
+        "recommended_age_s": d.recommended_age_s,
         "lower_bound": d.lower_bound,
         "r_score": d.r_score,
         "imbalance": d.imbalance,

@@ -73,6 +73,7 @@ DECISIONS = Table(
         requested=pa.list_(pa.int32()), steps=pa.list_(STEP), algorithm=pa.string(), policy_fingerprint=pa.string(),
         sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(), members=pa.list_(MEMBER),
         assignment_before=pa.list_(PLACE), assignment_after=pa.list_(PLACE), loads=pa.list_(LOAD),
+        recommended_age_s=pa.float64(),
     ),
 )  # fmt: skip
 ACTIONS = Table(

@@ -1,22 +1,41 @@
 """SQL of the views that answer an operator's questions; ``docs/audit.md`` shows them at work.
 
 Beside the path: read by ``jobs/history.py`` and by anybody's own Spark session. The four tables' names are views of the same
-name, so that everything here is plain SQL over them.
+name, so that everything here is plain SQL over them. Of 0 consumers an earlier release spoke where none were asked for yet.
 """
 
 from collections.abc import Mapping
 
 WHY = """
-WITH told AS (
-  SELECT *, lag(consumers) OVER (PARTITION BY `group` ORDER BY at, decision_id) AS wanted_before
-  FROM decisions WHERE size(steps) > 0 AND acted OR mode = 'advise' AND recommended > 0
+WITH counted AS (
+  SELECT *, CASE WHEN mode = 'advise' THEN consumers_now WHEN acted AND size(steps) > 0 THEN consumers END AS became
+  FROM decisions
+),
+compared AS (
+  SELECT *, last(consumers_now, true) OVER earlier AS observed_before, last(became, true) OVER earlier AS became_before
+  FROM counted
+  WINDOW earlier AS (PARTITION BY `group` ORDER BY at, decision_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+changed AS (
+  SELECT *, if(mode = 'advise', observed_before, coalesce(became_before, consumers_now)) AS was FROM compared
 ),
 outcomes AS (SELECT decision_id, max(status) AS status, max(epoch) AS epoch FROM actions WHERE phase = 'outcome' GROUP BY 1)
-SELECT t.`group`, t.cluster, t.at, coalesce(t.wanted_before, t.consumers_now) AS from_consumers, t.consumers AS to_consumers,
-       t.reason, t.limited_by, t.detail, t.total_bytes_per_s, t.usable_bytes_per_s, t.lower_bound,
-       o.status, o.epoch, t.decision_id
-FROM told AS t LEFT JOIN outcomes AS o ON o.decision_id = t.decision_id
-WHERE NOT t.consumers <=> coalesce(t.wanted_before, t.consumers_now)
+SELECT c.`group`, c.cluster, c.at, if(c.mode = 'advise', 'others', 'controller') AS changed_by,
+       c.was AS from_consumers, c.became AS to_consumers, c.recommended, c.recommended_age_s,
+       c.reason, c.limited_by, c.detail, c.total_bytes_per_s, c.usable_bytes_per_s, c.lower_bound,
+       o.status, o.epoch, c.decision_id
+FROM changed AS c LEFT JOIN outcomes AS o ON o.decision_id = c.decision_id
+WHERE c.became IS NOT NULL AND NOT c.became <=> c.was AND (c.was IS NOT NULL OR c.mode <> 'advise')
+"""
+
+ADVICE = """
+WITH compared AS (
+  SELECT *, last(nullif(recommended, 0), true) OVER earlier AS was FROM decisions
+  WINDOW earlier AS (PARTITION BY `group` ORDER BY at, decision_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+SELECT `group`, cluster, at, consumers_now AS observed_consumers, was AS from_recommended, recommended AS to_recommended,
+       recommended_age_s, reason, detail, total_bytes_per_s, usable_bytes_per_s, lower_bound, decision_id
+FROM compared WHERE mode = 'advise' AND recommended > 0 AND NOT recommended <=> was
 """
 
 MOVES = """
@@ -39,24 +58,27 @@ LEFT JOIN handovers AS h
 """
 
 UNDECIDED = """
-SELECT `group`, cluster, at, reason, detail, partitions, unknown_partitions, first_unknown, oldest_s, consumers_now,
-       dropped_before, decision_id
+SELECT `group`, cluster, at, reason, detail, partitions, unknown_partitions, first_unknown, oldest_s,
+       consumers_now AS observed_consumers, dropped_before, decision_id
 FROM loads
 WHERE reason IN ('NOT_READY', 'STALE_INPUT')
 """
 
 HISTORY = """
 WITH marked AS (
-  SELECT *, acted OR lag(acted) OVER w
-            OR NOT (struct(reason, limited_by, consumers) <=> lag(struct(reason, limited_by, consumers)) OVER w) AS begins
-  FROM decisions WINDOW w AS (PARTITION BY `group` ORDER BY at, decision_id)
+  SELECT *, acted OR lag(acted) OVER w OR NOT (said <=> lag(said) OVER w) AS begins
+  FROM (SELECT *, struct(mode, reason, limited_by, consumers, if(mode = 'advise', consumers_now, NULL)) AS said FROM decisions)
+  WINDOW w AS (PARTITION BY `group` ORDER BY at, decision_id)
 ),
 spells AS (
   SELECT *, sum(if(begins, 1, 0)) OVER (PARTITION BY `group` ORDER BY at, decision_id) AS spell FROM marked
 )
-SELECT `group`, max_by(cluster, at) AS cluster, min(at) AS at, max(at) AS until, bool_or(acted) AS acted,
-       min_by(consumers_now, at) AS consumers_now,
-       max_by(consumers, at) AS consumers, max_by(reason, at) AS reason, max_by(limited_by, at) AS limited_by,
+SELECT `group`, max_by(cluster, at) AS cluster, min(at) AS at, max(at) AS until, max_by(mode, at) AS mode,
+       bool_or(acted) AS acted, min_by(consumers_now, at) AS observed_consumers,
+       max_by(if(mode = 'advise', NULL, nullif(consumers, 0)), at) AS requested_consumers,
+       max_by(if(mode = 'advise', nullif(consumers, 0), NULL), at) AS advised_consumers,
+       max_by(nullif(recommended, 0), at) AS recommended, max_by(recommended_age_s, at) AS recommended_age_s,
+       max_by(reason, at) AS reason, max_by(limited_by, at) AS limited_by,
        size(filter(max_by(steps, at), s -> s.kind = 'add')) AS added,
        size(filter(max_by(steps, at), s -> s.kind = 'move')) AS moved,
        size(filter(max_by(steps, at), s -> s.kind = 'remove')) AS removed,
@@ -72,5 +94,5 @@ FROM loads AS l LATERAL VIEW explode({UNPACK}(l.measured)) AS m
 """  # noqa: S608  our own name
 
 VIEWS: Mapping[str, str] = {
-    "why": WHY, "moves": MOVES, "undecided": UNDECIDED, "history": HISTORY, "partition_loads": PARTITION_LOADS,
+    "why": WHY, "advice": ADVICE, "moves": MOVES, "undecided": UNDECIDED, "history": HISTORY, "partition_loads": PARTITION_LOADS,
 }  # fmt: skip

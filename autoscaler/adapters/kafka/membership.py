@@ -60,6 +60,7 @@ class KafkaGroupReader:
         self._groups, self._clock, self._every_s = tuple(groups), clock, every_s
         self._latest: dict[str, tuple[float, GroupMembers]] = {}
         self._unreadable: dict[str, str] = {}  # why, as it was said last
+        self._failures: dict[str, str] = {}  # of the latest read
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group-reader", daemon=True)
         self._thread.start()
@@ -70,6 +71,10 @@ class KafkaGroupReader:
         if found is None or self._clock.monotonic() - read_at > max(_STALE_S, _STALE_READS * self._every_s):
             return None
         return found
+
+    def failure(self, group: str) -> str | None:
+        """Return why the latest read failed, ``None`` if it did not."""
+        return self._failures.get(group)
 
     def close(self) -> None:
         """Stop reading."""
@@ -84,10 +89,12 @@ class KafkaGroupReader:
                 self._take(_Asking(admin).describe(self._groups))
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
                 client_log.info("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
+                self._failures = dict.fromkeys(self._groups, named(e))
                 _close(admin)
                 admin = None  # it may know coordinators that are gone
-            except Exception:  # noqa: BLE001  a defect must not end the thread: no group would be known until a restart
+            except Exception as e:  # noqa: BLE001  a defect must not end the thread: no group would be known until a restart
                 client_log.exception("membership of %s could not be read", ", ".join(self._groups))
+                self._failures = dict.fromkeys(self._groups, named(e))
                 _close(admin)
                 admin = None
             self._stop.wait(self._every_s)
@@ -97,11 +104,13 @@ class KafkaGroupReader:
         for group, described in found.items():
             if isinstance(described, int):
                 client_log.info("membership of group %s could not be read: %s", group, named(described))
+                self._failures[group] = f"its coordinator answers {named(described)}"
                 continue
             if isinstance(described, str):
                 self._not_understood(group, described)
                 continue
             self._unreadable.pop(group, None)
+            self._failures.pop(group, None)
             kind, state, assignor, members = described
             self._latest[group] = (
                 self._clock.monotonic(),
@@ -111,6 +120,7 @@ class KafkaGroupReader:
     def _not_understood(self, group: str, why: str) -> None:
         """Forget what the group was, and say why, once for as long as that stays."""
         self._latest.pop(group, None)
+        self._failures[group] = f"what its members sent makes no sense: {why}"
         if self._unreadable.get(group) != why:
             _log.warning("membership of group %s is unknown, what its members sent makes no sense: %s", group, why)
         self._unreadable[group] = why

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from autoscaler.core.advice import Advice
 from autoscaler.core.capacity.busy_throughput import Busy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.drain_throughput import Drains
@@ -63,6 +64,7 @@ class History:
         consumer_drains: What consumers of a native group drain while they are behind.
         busy: What workers of a managed group process while they are busy.
         capacity: The measured capacity that is in use; ``None``: none was measured.
+        advice: How many consumers the load was last known to take; ``None``: that was never known.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -81,6 +83,7 @@ class History:
     consumer_drains: Drains = field(default_factory=Drains)
     busy: Busy = field(default_factory=Busy)
     capacity: Capacity | None = None
+    advice: Advice | None = None
 
     @classmethod
     def from_plan(cls, plan_at: float | None, capacity: Capacity | None = None) -> "History":

@@ -21,7 +21,7 @@ class DecisionRow:
     at: float
     reason: str
     consumers_now: int | None
-    consumers: int
+    consumers: int | None
     acted: bool
     moves: tuple["Move", ...]
 
@@ -102,7 +102,7 @@ def decisions(run: Run) -> Iterator[DecisionRow]:
             at=_seconds(row["at"]),
             reason=str(row["reason"]),
             consumers_now=_count(row["consumers_now"]),
-            consumers=_whole(row["consumers"]),
+            consumers=_count(row["consumers"]),
             acted=row["acted"] is True,
             moves=tuple(_moves(row["steps"], run.topic)),
         )

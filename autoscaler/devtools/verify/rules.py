@@ -191,7 +191,7 @@ def actions_recorded(e: Evidence) -> Finding:
 def scaled_up(e: Evidence) -> Finding:
     """A decision asked for more consumers than ran, and a new one processed records after it."""
     started = sorted(min(t.first_ns for t in ts) / 1e9 for ts in _by_worker(e.tenures).values())
-    up = [d for d in done(e) if d.consumers_now and d.consumers_now < d.consumers]
+    up = [d for d in done(e) if d.consumers_now and d.consumers and d.consumers_now < d.consumers]
     count = 0
     for d in up:
         claimed = next((s for s in started if s > d.at), None)
@@ -206,7 +206,7 @@ def scaled_down(e: Evidence) -> Finding:
     ended = sorted(max(t.last_ns for t in ts) / 1e9 for ts in _by_worker(e.tenures).values())
     ended = [s for s in ended[:-1] if s < ended[-1] - 1.0]
     count = 0
-    for d in (d for d in done(e) if d.consumers_now is not None and d.consumers < d.consumers_now):
+    for d in (d for d in done(e) if d.consumers_now and d.consumers and d.consumers < d.consumers_now):
         claimed = next((s for s in ended if d.at - e.run.window_s <= s <= d.at + _SETTLE_S), None)
         if claimed is not None:
             ended.remove(claimed)
