@@ -30,8 +30,12 @@ say() {
 }
 
 usage() {
-    printf 'usage: %s --config FILE [spark-submit options]\n' "$0" >&2
-    printf '       %s --job FILE [spark-submit options] [-- options of the job]\n' "$0" >&2
+    printf 'usage: %s --config FILE [spark-submit options]\n' "$0"
+    printf '       %s --job FILE [spark-submit options] [-- options of the job]\n' "$0"
+}
+
+misused() {
+    usage >&2
     exit "$SETTINGS"
 }
 
@@ -39,19 +43,19 @@ usage() {
 config='' master='' once='' options=() own=()
 while (($#)); do
     case $1 in
-        --config) [[ $# -ge 2 ]] || usage; config=$2; shift ;;
+        --config) [[ $# -ge 2 ]] || misused; config=$2; shift ;;
         --config=*) config=${1#*=} ;;
-        --job) [[ $# -ge 2 ]] || usage; once=1 job=$2; shift ;;
+        --job) [[ $# -ge 2 ]] || misused; once=1 job=$2; shift ;;
         --job=*) once=1 job=${1#*=} ;;
         --) shift; own=("$@"); break ;;
-        --master) [[ $# -ge 2 ]] || usage; master=$2; options+=("$1" "$2"); shift ;;
+        --master) [[ $# -ge 2 ]] || misused; master=$2; options+=("$1" "$2"); shift ;;
         --master=*) master=${1#*=}; options+=("$1") ;;
-        -h | --help) usage ;;
+        -h | --help) usage; exit 0 ;;
         *) options+=("$1") ;;
     esac
     shift
 done
-if [[ -n $once ]]; then [[ -z $config ]] || usage; else [[ -n $config && ${#own[@]} -eq 0 ]] || usage; fi
+if [[ -n $once ]]; then [[ -z $config ]] || misused; else [[ -n $config && ${#own[@]} -eq 0 ]] || misused; fi
 [[ -f $job ]] || { say "there is no job $job"; exit "$SETTINGS"; }
 
 python=${AUTOSCALER_PYTHON:-}

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from autoscaler import jars
 from autoscaler.adapters.audit.delta_audit import register_views, small_session
+from autoscaler.console.group_view import consumers_text
 from autoscaler.errors import SettingsError
 
 _HISTORY = "SELECT * FROM history ORDER BY at DESC, `group` LIMIT {limit}"
@@ -38,7 +39,7 @@ def history(rows: Sequence[dict[str, Any]]) -> Table:
         out.add_row(
             f"{r['at']:%H:%M:%S}",
             "" if r["acted"] else f"{(r['until'] - r['at']).total_seconds():.0f} s",
-            _count(r["consumers_now"], r["consumers"]),
+            _consumers(r),
             r["reason"] + (f" ({r['limited_by']})" if r["limited_by"] else ""),
             _done(r),
             "?" if r["bytes_per_s"] is None else f"{r['bytes_per_s'] / 1e6:.2f}",
@@ -73,8 +74,11 @@ def answer(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Table:
     return out
 
 
-def _count(now: int | None, wanted: int) -> str:
-    return f"{now}" if now == wanted else f"{'?' if now is None else now} → {wanted}"
+def _consumers(r: dict[str, Any]) -> str:
+    if r["mode"] != "advise":
+        return consumers_text(r["observed_consumers"], requested=r["requested_consumers"])
+    names = ("recommended", "recommended_age_s")
+    return consumers_text(r["observed_consumers"], advised=r["advised_consumers"], **{n: r[n] for n in names})
 
 
 def _done(r: dict[str, Any]) -> str:

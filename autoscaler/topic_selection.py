@@ -11,6 +11,7 @@ from functools import lru_cache
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INTERNAL = "__"
+_NOT_CONSUMED = re.compile(r"__consumer_offsets|__transaction_state|__share_group_state|__cluster_metadata|__autoscaler_\w+")
 _NOT = "!"
 
 
@@ -57,7 +58,9 @@ def problem_of(entry: str) -> str | None:
     """Return what is wrong with one entry of a configuration, if anything."""
     text = entry.removeprefix(_NOT)
     if not text.startswith("^"):
-        if _NAME.fullmatch(text):
+        if _NOT_CONSUMED.fullmatch(text):
+            return f"{text!r} is a topic of Kafka's or of the autoscaler's own: name those that your consumers process"
+        if _NAME.fullmatch(text) and text not in {".", ".."}:
             return None
         return f"{text!r} is no topic's name (letters, digits, '.', '_', '-'); a regular expression begins with ^"
     if "," in text:

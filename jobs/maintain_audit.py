@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.keep_days is not None and args.keep_days < 1:
         parser.error("--keep-days must be at least 1")
     try:
-        root = args.tables if args.tables is not None else load(args.config).root / "tables"
+        root = args.tables if args.tables is not None else load(args.config, connects=False).root / "tables"
         keep_in_order(root.absolute(), args.keep_days)
     except SettingsError as e:
         sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")

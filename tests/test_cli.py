@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -24,8 +25,8 @@ clusters:
   - connection: {bootstrap.servers: "localhost:9092"}
 state_dir: STATE
 groups:
-  - {group: orders, topics: [orders], capacity_bytes_per_s: 1000000}
-  - {group: bills, topics: [bills], capacity_bytes_per_s: 1000000}
+  - {group: orders, topics: [orders], capacity: {bytes_per_s: 1MB}}
+  - {group: bills, topics: [bills], capacity: {bytes_per_s: 1MB}}
 """
 BAD = """
 clusters:
@@ -33,7 +34,7 @@ clusters:
 state_dir: /tmp/x
 colour: red
 groups:
-  - {group: orders, topics: [orders], capacity_bytes_per_s: -5, target_utilisation: 80}
+  - {group: orders, topics: [orders], capacity: {bytes_per_s: -5, target_utilisation: 80}}
 """
 
 
@@ -76,7 +77,7 @@ def test_validate_says_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     file.write_text(BAD)
     done = run("validate", "--config", str(file))
     assert done.returncode == 78
-    for said in ("bootstrap.servers is missing", "colour: unknown setting", "capacity_bytes_per_s", "target_utilisation"):
+    for said in ("bootstrap.servers is missing", "colour: unknown setting", "capacity.bytes_per_s", "target_utilisation"):
         assert said in done.stderr, said
     assert "tiger7" not in done.stderr
     assert all(line.startswith(f"{file}: ") for line in done.stderr.splitlines())
@@ -90,7 +91,7 @@ def test_validate_says_what_stands_in_the_state_directory_together_with_what_is_
     done = run("validate", "--config", str(file))
     assert done.returncode == 78
     for said in (
-        "groups.1.colour: unknown setting",
+        "groups.bills.colour: unknown setting",
         f"{state / 'checkpoint'} is a checkpoint of something else",
         f"table {state / 'tables' / 'loads'} does not fit this release",
     ):
@@ -121,6 +122,53 @@ def test_validate_goes_on_with_the_state_of_an_earlier_run(config: Path) -> None
     for buckets in (1, 4):
         claim(config.parent / "state" / "checkpoint", clusters=["kafka"], buckets=buckets)
         assert run("validate", "--config", str(config)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("state_dir", "said"),
+    [("s3://bucket/state", "must be a directory of the job's machine"), ("/proc/x", "/proc cannot be written by this user")],
+)
+def test_validate_says_that_a_state_directory_is_none(config: Path, state_dir: str, said: str) -> None:
+    config.write_text(config.read_text().replace(str(config.parent / "state"), state_dir))
+    done = run("validate", "--config", str(config))
+    assert done.returncode == 78
+    assert f"{config}: state_dir: " in done.stderr
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("[no-such-program]", "groups.orders.workers.command: there is no program 'no-such-program' on the PATH"),
+        ("[./none.sh]", "groups.orders.workers.command: there is no program './none.sh' from"),
+        ("['{python}', none.py]", f"groups.orders.workers.command: there is no script 'none.py' in {ROOT}"),
+        ("['{python}', -m, some.module]", None),
+        ("[python3, docs/examples/consumer.py]", None),
+        ("[sh, -c, run]", None),
+    ],
+)
+def test_validate_looks_for_what_starts_the_workers(config: Path, command: str, said: str | None) -> None:
+    acting = config.read_text().replace("{group: orders,", f"{{group: orders, mode: act, workers: {{command: {command}}},")
+    config.write_text(acting)
+    done = run("validate", "--config", str(config))
+    assert done.returncode == (0 if said is None else 78), done.stderr
+    assert (said or "") in done.stderr
+    config.write_text(acting.replace("mode: act", "mode: advise"))
+    assert run("validate", "--config", str(config)).returncode == 0, "nothing would be started"
+
+
+def test_what_only_reads_local_files_needs_no_secret(config: Path) -> None:
+    refers = '{bootstrap.servers: env:NOT_SET, sasl.password: "file:/not/there"}'
+    config.write_text(config.read_text().replace('{bootstrap.servers: "localhost:9092"}', refers))
+    cycles(config, cycle(1))
+    assert run("validate", "--config", str(config)).returncode == 78
+    assert "WITHIN_TARGET" in run("status", "--config", str(config), "--once", COLUMNS="100").stdout
+    assert run("workers", "stop", "--config", str(config)).returncode == 0
+
+
+def test_the_version_and_the_schema_need_no_configuration() -> None:
+    assert run("--version").stdout == f"autoscaler {version('kafka-group-autoscaler')}\n"
+    assert run("schema").stdout == (ROOT / "conf" / "autoscaler.schema.json").read_text(encoding="utf-8")
 
 
 def test_validate_says_that_a_file_is_missing(tmp_path: Path) -> None:
@@ -194,7 +242,7 @@ def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) ->
     """The job that started them is gone: the pool's own record says who runs."""
     file = tmp_path / "config.yaml"
     command = json.dumps([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)])
-    group = f"{{group: orders, topics: [orders], mode: act, capacity_bytes_per_s: 1000, workers: {{command: {command}}}}}"
+    group = f"{{group: orders, topics: [orders], mode: act, workers: {{command: {command}}}}}"
     file.write_text(GOOD[: GOOD.index("  - {group")].replace("STATE", str(tmp_path / "state")) + f"  - {group}\n")
     workers = load(file).groups[0].workers
     assert workers is not None

@@ -135,7 +135,7 @@ def script(tmp_path: Path) -> Script:
           - connection: {{bootstrap.servers: "localhost:1"}}
         state_dir: {tmp_path}/state
         groups:
-          - {{group: orders, topics: [orders], capacity_bytes_per_s: 1000000}}
+          - {{group: orders, topics: [orders], capacity: {{bytes_per_s: 1000000}}}}
         """
     (tmp_path / "config.yaml").write_text(textwrap.dedent(text), encoding="utf-8")
     return Script(tmp_path)
@@ -143,14 +143,12 @@ def script(tmp_path: Path) -> Script:
 
 def test_wrong_settings_are_all_said_and_nothing_starts(script: Script) -> None:
     text = script.config.read_text(encoding="utf-8")
-    script.config.write_text(
-        text.replace("capacity_bytes_per_s: 1000000", "capacity_bytes_per_s: -1, colour: red"), encoding="utf-8"
-    )
+    script.config.write_text(text.replace("{bytes_per_s: 1000000}", "{bytes_per_s: -1}, colour: red"), encoding="utf-8")
     script.plan(0)
     done = script.run()
     assert done.returncode == 78
-    assert "groups.0.capacity_bytes_per_s" in done.stderr
-    assert "groups.0.colour" in done.stderr
+    assert "groups.orders.capacity.bytes_per_s: must be above 0" in done.stderr
+    assert "groups.orders.colour" in done.stderr
     assert script.starts() == []
 
 
@@ -380,3 +378,10 @@ def test_a_job_that_cannot_be_run_is_said(options: list[str], says: str) -> None
     done = subprocess.run([str(SCRIPT), *options], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_is_what_was_asked_for(option: str) -> None:
+    done = subprocess.run([str(SCRIPT), option], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ")

@@ -7,6 +7,7 @@ answers without loading a client or Spark.
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from autoscaler.errors import AutoscalerError, SettingsError
@@ -66,6 +67,7 @@ def _program(name: str, args: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="autoscaler", description="Size Kafka consumer groups and place their partitions.")
+    parser.add_argument("--version", action="version", version=f"autoscaler {version('kafka-group-autoscaler')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
@@ -75,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     command("validate", _validate, "say everything that is wrong with a configuration, all at once")
+    schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
+    schema.set_defaults(run=_schema)
     status = command("status", _status, "watch a running job: consumers, rates, lag, the last decision and its reason")
     status.add_argument("--group", help="group to watch, if the configuration has several")
     status.add_argument("--once", action="store_true", help="print what is now and end")
@@ -92,10 +96,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from autoscaler.cli.preflight import problems  # noqa: PLC0415
-    from autoscaler.config.settings import read  # noqa: PLC0415  as below
+    from autoscaler.cli.preflight import problems  # noqa: PLC0415  as below
+    from autoscaler.yaml_file import read  # noqa: PLC0415
 
-    standing = problems(read(args.config))
+    file = read(args.config)
+    standing = tuple(map(file.placed, problems(file.data)))
     try:
         settings = _load(args.config)
     except SettingsError as e:
@@ -108,16 +113,23 @@ def _validate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _load(path: str) -> "Settings":
+def _schema(_args: argparse.Namespace) -> int:
+    from autoscaler.file_schema import text  # noqa: PLC0415  as below
+
+    sys.stdout.write(text())
+    return 0
+
+
+def _load(path: str, *, connects: bool = True) -> "Settings":
     from autoscaler.config.settings import load  # noqa: PLC0415  a demo or check needs no pydantic
 
-    return load(path)
+    return load(path, connects=connects)
 
 
 def _status(args: argparse.Namespace) -> int:
     from autoscaler.console.status import once, watch  # noqa: PLC0415  only a view needs rich
 
-    settings = _load(args.config)
+    settings = _load(args.config, connects=False)
     names = [g.group for g in settings.groups]
     group = args.group or names[0]
     if group not in names:
@@ -149,7 +161,7 @@ def _stop_workers(args: argparse.Namespace) -> int:
     from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  no other command needs processes
     from autoscaler.adapters.workers.process_pool import ProcessPool  # noqa: PLC0415
 
-    settings = _load(args.config)
+    settings = _load(args.config, connects=False)
     for group in settings.groups:
         if group.workers is None:
             continue

@@ -1,21 +1,29 @@
-"""What already stands in the state directory: can the configuration go on with it?
+"""What a configuration finds on this machine: can it go on with the state directory, and are the workers' programs there?
 
 Used by ``autoscaler validate`` before anything is started, beside the checks of the settings themselves and also when some of
 those fail. The job looks again when it starts. Composes what streaming and the audit know; loads neither Spark nor a client.
 """
 
 import os
-from collections.abc import Mapping
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autoscaler.config.settings import expanded
+from autoscaler.config.clusters import blocks
+from autoscaler.config.settings import expanded, is_address
 from autoscaler.errors import SettingsError
 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
-    """Return everything in the state directory that does not fit a configuration, as it was read and not yet checked."""
+    """Return everything on this machine that does not fit a configuration, as it was read and not yet checked."""
+    return (*_state(data), *_commands(data))
+
+
+def _state(data: Mapping[str, object]) -> tuple[str, ...]:
     state = data.get("state_dir")
-    if not isinstance(state, str) or not state or "$" in os.path.expandvars(state):
+    if not isinstance(state, str) or not state or "$" in os.path.expandvars(state) or is_address(state):
         return ()
     root = expanded(state)
     if found := _unwritable(root):
@@ -24,13 +32,41 @@ def problems(data: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _unwritable(root: Path) -> tuple[str, ...]:
-    """Look at the directory, or where it is not made yet, at the one that it would be made in."""
+    """Try the directory, or where it is not made yet, the one that it would be made in."""
     there = next(p for p in (root, *root.parents) if p.exists())
     if not there.is_dir():
         return (f"state_dir: {root} cannot be made: {there} is a file; name another directory",)
-    if not os.access(there, os.W_OK | os.X_OK):
-        return (f"state_dir: {there} may not be written by this user; give it the permission, or name another directory",)
+    try:
+        tempfile.TemporaryDirectory(dir=there).cleanup()  # permissions alone say nothing of /proc or of what is mounted to read
+    except OSError as e:
+        said = f"state_dir: {there} cannot be written by this user ({e.strerror})"
+        return (f"{said}; give it the permission, or name another directory",)
     return ()
+
+
+def _commands(data: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the workers' programs that are not there, of the groups that would start them."""
+    found = []
+    for number, group in enumerate(blocks(data, "groups")):
+        workers = group.get("workers")
+        command = workers.get("command") if isinstance(workers, Mapping) else None
+        if group.get("mode") == "act" and isinstance(command, list) and all(isinstance(x, str) for x in command):
+            found += [f"groups.{number}.workers.command: {said}" for said in _absent(command)]
+    return tuple(found)
+
+
+def _absent(command: Sequence[str]) -> list[str]:
+    """Return what of a command is not there: the program, or the script that a Python is told to run."""
+    if not command:
+        return []
+    program = sys.executable if command[0] == "{python}" else command[0]
+    if shutil.which(program) is None:
+        where = f"from {Path.cwd()}" if "/" in program else "on the PATH"
+        return [f"there is no program {program!r} {where} that this user may run"]
+    python = Path(program).name.startswith("python") or program == sys.executable
+    if python and len(command) > 1 and not command[1].startswith("-") and not Path(command[1]).is_file():
+        return [f"there is no script {command[1]!r} in {Path.cwd()}, where the job would be started"]
+    return []
 
 
 def _checkpoint(root: Path) -> tuple[str, ...]:

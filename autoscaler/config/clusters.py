@@ -20,7 +20,11 @@ NOT_A_LIST = (
 )
 _A_SECOND_JOB = ": ids are unique within a job; let a second one, with a state_dir of its own, look after it on the other cluster"
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-_BROKER = re.compile(r"^\s*(\w+://)?[^\s:/]+:\d{1,5}\s*$|^\s*\[[0-9a-fA-F:.]+\]:\d{1,5}\s*$")
+_BROKER = re.compile(
+    rf"^\s*(({'|'.join(_PROTOCOLS)})://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{{1,5}})\s*$", re.IGNORECASE
+)
+_PORTS = range(1, 65_536)
+_LOGS_IN = ("plain", "scram-sha-256", "scram-sha-512")  # with a user and a password
 # What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
 CONNECTION_KEYS = frozenset({
     "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
@@ -39,26 +43,31 @@ Connection = dict[str, str | int | float | bool]
 class Cluster(BaseModel):
     """One Kafka cluster and how to reach it; connection keys carry librdkafka's names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: Annotated[str, Field(min_length=1)] = "kafka"
+    """names this cluster in the checkpoint, tables, log and groups; under another name its rates are learned anew"""
     connection: Connection
+    """librdkafka's own names. Secrets only by reference: env:NAME or file:PATH"""
 
     @field_validator("connection")
     @classmethod
     def _usable(cls, value: Connection) -> Connection:
-        if found := _connection_problems(value):
+        if found := connection_problems(value):
             raise ContradictionsError(found)
         return value
 
 
-def _connection_problems(connection: Mapping[str, object]) -> list[str]:
-    found = []
-    servers = str(connection.get("bootstrap.servers", "")).strip()
-    if not servers:
+def connection_problems(connection: Mapping[str, object]) -> list[str]:
+    """Return what is wrong with a connection, without what its values' types are."""
+    found, given = [], connection.get("bootstrap.servers", "")
+    servers = str(given).strip()
+    if not isinstance(given, str):
+        pass  # its type is refused by itself
+    elif not servers:
         found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
     elif not servers.startswith(("env:", "file:")):
-        wrong = [s for s in servers.split(",") if not _BROKER.match(s)]
+        wrong = [s for s in servers.split(",") if not ((m := _BROKER.match(s)) and int(m["port"]) in _PORTS)]
         found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # nobody who logs in
     for key in sorted(map(str, connection)):
         value = str(connection[key])
@@ -69,7 +78,19 @@ def _connection_problems(connection: Mapping[str, object]) -> list[str]:
     protocol = str(connection.get("security.protocol", "plaintext")).lower()
     if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
         found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
-    return found
+    return found + (_login_problems(connection) if protocol.startswith("sasl_") else [])
+
+
+def _login_problems(connection: Mapping[str, object]) -> list[str]:
+    """Return what a connection that logs in lacks; librdkafka would say so only once it is used."""
+    mechanism = connection.get("sasl.mechanism", connection.get("sasl.mechanisms"))
+    if mechanism is None:
+        kerberos = any("kerberos" in str(key) for key in connection)
+        return [] if kerberos else [f"sasl.mechanism is missing: name one, such as {', '.join(_LOGS_IN).upper()}"]
+    if str(mechanism).lower() not in _LOGS_IN:
+        return []
+    missing = [key for key in ("sasl.username", "sasl.password") if key not in connection]
+    return [f"{key} is missing: {mechanism} logs in with it" for key in missing]
 
 
 def is_secret(key: str) -> bool:
@@ -125,15 +146,3 @@ def _missing_files(connection: Mapping[str, object]) -> list[str]:
     except SettingsError as e:
         problems.extend(e.problems)
     return problems
-
-
-def by_name(problem: str, data: Mapping[str, object]) -> str:
-    """Return a problem of a cluster by its name, which says more than its place in the list; one without a name keeps that."""
-    found = re.match(r"clusters\.(\d+)\.", problem)
-    clusters = data.get("clusters")
-    if found is None or not isinstance(clusters, list):
-        return problem
-    block = clusters[int(found[1])]
-    name = block.get("name") if isinstance(block, Mapping) else None
-    named = isinstance(name, str) and name and [b.get("name") for b in blocks(data, "clusters")].count(name) == 1
-    return f"clusters.{name}.{problem[found.end() :]}" if named else problem

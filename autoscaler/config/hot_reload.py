@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from autoscaler.config.settings import Group, Settings, load
 from autoscaler.errors import SettingsError
+from autoscaler.setting_paths import path_of
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +65,9 @@ class FollowedFile:
         for name in sorted(groups.keys() & self._groups.keys()):
             now = self._groups[name]
             taken, kept = _merged(now, groups[name])
-            needs += [f"groups.{name}.{setting}" for setting in kept]
+            needs += [f"groups.{name}.{path_of(setting)}" for setting in kept]
             if taken != now:
-                log.info("%s: group %s goes on with %s", self._path, name, ", ".join(_differences(now, taken)))
+                log.info("%s: group %s goes on with %s", self._path, name, ", ".join(map(path_of, _differences(now, taken))))
                 self._groups[name] = changed[name] = taken
         for what in sorted(needs):
             log.warning("%s: %s needs a restart of the job to hold", self._path, what)

@@ -1,7 +1,8 @@
 """What a user may ask of one group: the settings that decisions depend on.
 
-A pydantic model, because people write it; frozen, because the pure core reads it. Where a setting is given (file, defaults,
-validation of the rest) is ``settings.py``'s business.
+A pydantic model, because people write it; frozen and flat, because the pure core reads it. How a setting is written in the file
+is in ``setting_paths.py``; the string below a setting is its description in the file's JSON Schema. Where a setting is given
+(file, defaults, validation of the rest) is ``settings.py``'s business.
 """
 
 import hashlib
@@ -10,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from autoscaler import topic_selection as entries
 from autoscaler.config.windows import is_open, problem_of
+from autoscaler.setting_paths import path_of
+from autoscaler.units import Bytes, Consumers, Count, Minutes, Number, Seconds, number
 
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
@@ -25,14 +28,6 @@ Fallback = Literal["hold", "static", "current_if_higher", "current_if_lower"]
 PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 UP_RATIO, DOWN_RATIO = 0.9, 0.4  # of the published sizings, as in the papers, where nothing else is said
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
-
-
-def _no_flag(value: object) -> object:
-    """Refuse true and false, which would count as 1 and 0."""
-    if isinstance(value, bool):
-        msg = f"Input should be a number, not {str(value).lower()}"
-        raise ValueError(msg)  # noqa: TRY004  as pydantic wants it
-    return value
 
 
 class ContradictionsError(ValueError):
@@ -48,16 +43,33 @@ class ContradictionsError(ValueError):
         self.problems = tuple(problems)
 
 
-_STEP = re.compile(r"^([1-9][0-9]{0,5})(%?)$")
+_STEP = re.compile(r"^([1-9][0-9]{0,4})(%?)$")
+_ALL_PERCENT = 100
 
 
 def _step(value: object) -> object:
     """Return a step as text: a whole number, or a share of those that are there, such as ``50%``."""
-    text = str(_no_flag(value)).strip()
+    text = str(number(value) if isinstance(value, bool) else value).strip()
     if not _STEP.match(text):
-        msg = f"Input should be a number of consumers or a share of them, such as 2 or 50%, not {value!r}"
+        msg = f"must be a number of consumers or a share of them, such as 2 or 50%, not {value!r}"
         raise ValueError(msg)
     return text
+
+
+def _at_most_all(value: str) -> str:
+    """Refuse to take away more than there is."""
+    if value.endswith("%") and int(value[:-1]) > _ALL_PERCENT:
+        msg = f"must be a share of the consumers of at most 100%, not {value!r}"
+        raise ValueError(msg)
+    return value
+
+
+def _names_a_directory(value: str) -> str:
+    """Refuse a group whose directory below ``workers/`` would lie elsewhere."""
+    if value in {".", ".."} or re.search(r"[/\\\x00]", value):
+        msg = f"{value!r} names a directory below state_dir/workers too: it must not be . or .. and must hold no / and no \\"
+        raise ValueError(msg)
+    return value
 
 
 def _entry(value: str) -> str:
@@ -66,10 +78,11 @@ def _entry(value: str) -> str:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_no_flag)]
-Count = Annotated[int, BeforeValidator(_no_flag)]
-StepSize = Annotated[str, BeforeValidator(_step)]
+_STEP_SCHEMA = WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _STEP.pattern}]})
+StepSize = Annotated[str, BeforeValidator(_step), _STEP_SCHEMA]
+ShrinkStep = Annotated[str, BeforeValidator(_step), AfterValidator(_at_most_all), _STEP_SCHEMA]
 TopicEntry = Annotated[str, AfterValidator(_entry)]
+GroupName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_names_a_directory)]
 
 
 def step_of(size: str, consumers: int) -> int:
@@ -85,14 +98,20 @@ def step_of(size: str, consumers: int) -> int:
 class Window(BaseModel):
     """A part of the calendar in which other limits hold."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     cron: str
-    duration_min: Annotated[Count, Field(ge=1, le=44_640)]
+    """when it begins: minute, hour, day of the month, month, day of the week (0 and 7: Sunday)"""
+    duration_min: Annotated[Minutes, Field(ge=1, le=44_640)]
+    """time that it stays open, at most 31d; a plain number means minutes"""
     time_zone: str = "UTC"
+    """whose clocks cron means, by its IANA name; default UTC"""
     paused: Paused | None = None
-    min_consumers: Annotated[Count, Field(ge=1)] | None = None
-    max_consumers: Annotated[Count, Field(ge=1)] | None = None
+    """as holds.paused, while the window is open: a freeze"""
+    min_consumers: Consumers | None = None
+    """consumers at least while it is open; null: the group's. They are asked for when it begins"""
+    max_consumers: Consumers | None = None
+    """consumers at most while it is open; null: the group's. More are taken away when it begins"""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Window":
@@ -115,52 +134,96 @@ class Window(BaseModel):
 class Policy(BaseModel):
     """How one group is sized and placed. Units are in the names; ``conf/autoscaler.yaml`` explains every setting."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    group: Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]  # it also names a directory
+    group: GroupName
+    """the consumer group's id"""
     topics: Annotated[tuple[TopicEntry, ...], Field(min_length=1)]
+    """names, ^ patterns (expressions that names begin with), ! what these leave out"""
     mode: Literal["advise", "act"] = "advise"
+    """advise computes and records everything and changes nothing; act carries it out"""
     assignment: Literal["managed", "native"] = "managed"
+    """managed: workers get their partitions from here; native: the group subscribes, see docs/native.md"""
     reset_policy: Literal["earliest", "latest"] = "earliest"
+    """where a partition starts that has no committed offset: earliest or latest"""
     read_committed: bool = False
-    capacity_bytes_per_s: Annotated[Number, Field(gt=0, strict=True)] | None = None  # None: measured
-    capacity_prior_bytes_per_s: Annotated[Number, Field(gt=0)] = 1_000_000.0
-    capacity_bounds_ratio: Annotated[Number, Field(ge=1)] = 100.0
-    capacity_records_per_s: Annotated[Number, Field(gt=0)] | None = None  # None: no such limit
+    """true: lag ends where open transactions begin, as for consumers with that isolation level"""
+    capacity_bytes_per_s: Annotated[Bytes, Field(gt=0)] | None = None
+    """bytes/s that one consumer processes when it never waits; null: measured while the group works"""
+    capacity_prior_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 1_000_000.0
+    """bytes/s assumed until that was measured, in three half minutes of work"""
+    capacity_bounds_ratio: Annotated[Number, Field(ge=1, le=1e6)] = 100.0
+    """a measured capacity counts at most so many times the assumed one, and at least the assumed one over so many"""
+    capacity_records_per_s: Annotated[Number, Field(gt=0, le=1e12)] | None = None
+    """records/s that one consumer processes, where they and not bytes limit it; both limits hold; null: no such limit"""
     target_utilisation: Annotated[Number, Field(gt=0, le=1)] = 0.8
-    min_consumers: Annotated[Count, Field(ge=1)] = 1
-    max_consumers: Annotated[Count, Field(ge=1)] = 64
+    """share of the capacity that is planned for; the rest works off what gathers while partitions move"""
+    min_consumers: Consumers = 1
+    """consumers that stay in any case, but never more than there are partitions"""
+    max_consumers: Consumers = 64
+    """consumers at most; overload beyond it is shared and reported as AT_MAXIMUM"""
     algorithm: Algorithm = "PACE"
+    """PACE weighs consumers against moves; the others of docs/algorithms.md to compare with, EXACT in mode advise only"""
     preset: Preset = "balanced"
-    consumer_price: Annotated[Number, Field(ge=0, le=1e6)] | None = None  # None: the preset's
+    """lean: fewest consumers; even; balanced; quiet: fewest moves, most consumers. For PACE only"""
+    consumer_price: Annotated[Number, Field(ge=0, le=1e6)] | None = None
+    """moved load worth one consumer when growing, in consumers' loads: higher moves more; null: the preset's. For PACE only"""
     tolerance_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.1
-    cooldown_s: Annotated[Number, Field(ge=0)] = 10.0
-    shrink_cooldown_s: Annotated[Number, Field(ge=0)] = 60.0
-    shrink_stabilisation_s: Annotated[Number, Field(ge=0)] = 120.0
-    backlog_s: Annotated[Number, Field(gt=0)] = 5.0
-    worker_start_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
-    stale_after_s: Annotated[Number, Field(gt=0)] = 10.0
+    """of the planned rate, left to noise: overload begins this far above it, fewer must fit this far below"""
+    cooldown_s: Annotated[Seconds, Field(ge=0)] = 10.0
+    """seconds between moves while the number of consumers stays; growing never waits for it"""
+    shrink_cooldown_s: Annotated[Seconds, Field(ge=0)] = 60.0
+    """seconds after any change of the number before consumers are taken away"""
+    shrink_stabilisation_s: Annotated[Seconds, Field(ge=0)] = 120.0
+    """seconds for which fewer must have been enough; longer than the valleys of your load"""
+    backlog_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    """seconds that a partition may be behind before consumers are kept for it; more than commits and batches take"""
+    worker_start_timeout_s: Annotated[Seconds, Field(gt=0)] = 30.0
+    """seconds that a new consumer may take to start before the others share its load"""
+    stale_after_s: Annotated[Seconds, Field(gt=0)] = 10.0
+    """seconds that a measurement may be old before partitions stop being moved by it"""
     paused: Paused | None = None
-    pinned: Annotated[Count, Field(ge=1)] | None = None
+    """all: nothing changes; growing or shrinking: only that is held. A lost worker's partitions are placed in any case"""
+    pinned: Consumers | None = None
+    """a number of consumers to keep, whatever the load; partitions still move between them"""
     windows: tuple[Window, ...] = ()
-    grow_step: StepSize | None = None  # None: as many as the load takes
-    shrink_step: StepSize | None = None
-    grow_stabilisation_s: Annotated[Number, Field(ge=0)] = 0.0
-    turns_per_hour: Annotated[Count, Field(ge=1)] | None = 10  # None: as many as the load makes
-    move_pause_s: Annotated[Number, Field(ge=0)] = 1.0
-    move_payback_s: Annotated[Number, Field(gt=0)] | None = 60.0  # None: every move is worth it
-    give_up_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    """times in which other limits hold; of several that are open the last one that names a limit sets it"""
+    grow_step: StepSize | None = None
+    """consumers to add at a time, or a share of those at work such as 50%; null: as many as the load takes"""
+    shrink_step: ShrinkStep | None = None
+    """consumers to take away at a time, or a share such as 25%; the next after scale_down.cooldown; null: no limit"""
+    grow_stabilisation_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """seconds that a consumer must be overloaded before the group grows; 0: at once"""
+    turns_per_hour: Annotated[Count, Field(ge=1, le=3600)] | None = 10
+    """times that the number may change direction in an hour before the larger one stays; null: no limit"""
+    move_pause_s: Annotated[Seconds, Field(ge=0)] = 1.0
+    """seconds that a partition stands still as it changes hands, until handovers have shown it"""
+    move_payback_s: Annotated[Seconds, Field(gt=0)] | None = 60.0
+    """seconds in which moves at the same number must relieve more bytes than they delay; null: always move"""
+    give_up_after: Annotated[Count, Field(ge=1, le=1000)] | None = 3
+    """steps up after which nothing more was committed before the group grows no further; null: never"""
     give_back: bool = False
-    stuck_after_s: Annotated[Number, Field(gt=0)] = 120.0
-    retention_risk_s: Annotated[Number, Field(gt=0)] | None = 3600.0  # None: nothing is done because records may be deleted
+    """true: the consumers that those steps added are taken away again, as long as nothing else needs them"""
+    stuck_after_s: Annotated[Seconds, Field(gt=0)] = 120.0
+    """seconds that an offset may stand still while there is work; more for groups seen to commit seldom"""
+    retention_risk_s: Annotated[Seconds, Field(gt=0)] | None = 3600.0
+    """seconds before records may be deleted unread, or a tenth of their time, when guards give way; null: never"""
     fallback: Fallback = "hold"
-    fallback_consumers: Annotated[Count, Field(ge=1)] | None = None
-    fallback_after_s: Annotated[Number, Field(gt=0)] = 300.0
+    """when nothing is measured: hold; static: fallback.consumers; current_if_higher, current_if_lower: the present if it is"""
+    fallback_consumers: Consumers | None = None
+    """consumers to fall back to; needed by the behaviours other than hold"""
+    fallback_after_s: Annotated[Seconds, Field(gt=0)] = 300.0
+    """seconds without a usable measurement before that is done; longer than brokers are away"""
     sizing: Sizing = "rates"
-    wanted_latency_s: Annotated[Number, Field(gt=0)] | None = None  # this and the next three: of the published sizings only
+    """rates: by byte rates, as docs/architecture.md says; or a published policy to compare with, docs/algorithms.md"""
+    wanted_latency_s: Annotated[Seconds, Field(gt=0)] | None = None
+    """seconds that a record may wait, of published sizings; null: 5"""
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
+    """share of the capacity that consumers are filled to, of published sizings; null: 0.9"""
     down_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None
-    rebalance_s: Annotated[Number, Field(ge=0)] | None = None
+    """share to which fewer may be filled, of published sizings; null: 0.4"""
+    rebalance_s: Annotated[Seconds, Field(ge=0)] | None = None
+    """seconds for which no consumer processes anything while partitions move; of TAIL_LATENCY_2, which needs it"""
     _measured: float | None = PrivateAttr(default=None)  # no setting: no part of the fingerprint
 
     @model_validator(mode="after")
@@ -226,7 +289,7 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
     algorithm = group.get("algorithm", Policy.model_fields["algorithm"].default)
     if algorithm in get_args(Algorithm) and algorithm not in PRICED:
         given = [name for name in ("preset", "consumer_price") if group.get(name) is not None]
-        found += [f"{name} is for algorithm {' or '.join(PRICED)}: {algorithm} knows no price of a consumer" for name in given]
+        found += [f"{path_of(x)} is for algorithm {' or '.join(PRICED)}: {algorithm} knows no price of a consumer" for x in given]
     if algorithm == "EXACT" and group.get("mode") == "act":
         found.append(
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
@@ -244,24 +307,25 @@ def _sizing_contradictions(group: Mapping[str, object]) -> list[str]:
     """Return what is wrong about how the number of consumers is chosen."""
     found = []
     if group.get("give_back") is True and group.get("give_up_after", 1) is None:
-        found.append("give_back needs give_up_after: without it no step is found to be in vain")
+        found.append("scale_up.give_back needs scale_up.give_up_after: without it no step is found to be in vain")
     if group.get("give_back") is True and group.get("sizing", "rates") != "rates":
-        found.append("give_back is for sizing rates: a published policy chooses the number of consumers itself")
+        found.append("scale_up.give_back is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("pinned") is not None:
-        found.append("pinned is for sizing rates: a published policy chooses the number of consumers itself")
+        found.append("holds.pinned is for sizing rates: a published policy chooses the number of consumers itself")
     if group.get("sizing", "rates") != "rates" and group.get("assignment") == "native":
         found.append("a published sizing places partitions and needs assignment managed: Kafka places those of a native group")
     if group.get("sizing", "rates") == "rates":
         given = [name for name in PUBLISHED_ONLY if group.get(name) is not None]
         found += [
-            f"{name} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing" for name in given
+            f"{path_of(name)} is for the published sizings ({', '.join(get_args(Sizing)[1:])}): name one in sizing"
+            for name in given
         ]
     if group.get("sizing") == "TAIL_LATENCY_2" and group.get("rebalance_s") is None:
-        found.append("sizing TAIL_LATENCY_2 needs rebalance_s: without the time that a rebalance takes it is TAIL_LATENCY_1")
+        found.append("sizing TAIL_LATENCY_2 needs published.rebalance: without the time of a rebalance it is TAIL_LATENCY_1")
     up, down = group.get("up_ratio"), group.get("down_ratio")
     up, down = UP_RATIO if up is None else up, DOWN_RATIO if down is None else down
     if isinstance(up, int | float) and isinstance(down, int | float) and down > up:
-        found.append(f"down_ratio {down:g} is above up_ratio {up:g}: what is added would be taken away again")
+        found.append(f"published.down_ratio {down:g} is above published.up_ratio {up:g}: what is added would be taken away again")
     return found
 
 
@@ -271,9 +335,9 @@ def _records_contradictions(group: Mapping[str, object]) -> list[str]:
         return []
     found = []
     if group.get("sizing", "rates") != "rates":
-        found.append("capacity_records_per_s is for sizing rates: a published policy knows bytes/s only")
+        found.append("capacity.records_per_s is for sizing rates: a published policy knows bytes/s only")
     if group.get("assignment") == "native":
-        found.append("capacity_records_per_s needs assignment managed: what a native group gets is counted in bytes/s only")
+        found.append("capacity.records_per_s needs assignment managed: what a native group gets is counted in bytes/s only")
     return found
 
 
@@ -282,13 +346,13 @@ def _fallback_contradictions(group: Mapping[str, object], least: object, most: o
     found = []
     kind, count = group.get("fallback", "hold"), group.get("fallback_consumers")
     if kind in get_args(Fallback)[1:] and count is None:
-        found.append(f"fallback {kind} needs fallback_consumers")
+        found.append(f"fallback.behaviour {kind} needs fallback.consumers")
     if kind == "hold" and count is not None:
-        found.append("fallback_consumers is for the other fallbacks than hold: name one in fallback")
+        found.append("fallback.consumers is for the other behaviours than hold: name one in fallback.behaviour")
     if isinstance(least, int) and isinstance(most, int) and isinstance(count, int) and not least <= count <= most:
-        found.append(f"fallback_consumers {count} is not between min_consumers {least} and max_consumers {most}")
+        found.append(f"fallback.consumers {count} is not between min_consumers {least} and max_consumers {most}")
     if kind != "hold" and group.get("sizing", "rates") != "rates":
-        found.append("fallback is for sizing rates: a published policy chooses the number of consumers itself")
+        found.append("fallback.behaviour is for sizing rates: a published policy chooses the number of consumers itself")
     return found
 
 
@@ -297,13 +361,13 @@ def _bound_contradictions(group: Mapping[str, object], least: object, most: obje
     found = []
     pinned, windows = group.get("pinned"), group.get("windows")
     if isinstance(least, int) and isinstance(most, int) and isinstance(pinned, int) and not least <= pinned <= most:
-        found.append(f"pinned {pinned} is not between min_consumers {least} and max_consumers {most}")
-    for number, window in enumerate(windows if isinstance(windows, list | tuple) else ()):
+        found.append(f"holds.pinned {pinned} is not between min_consumers {least} and max_consumers {most}")
+    for index, window in enumerate(windows if isinstance(windows, list | tuple) else ()):
         if not isinstance(window, Mapping):
             continue
         low, high = window.get("min_consumers"), window.get("max_consumers")
         low, high = least if low is None else low, most if high is None else high
         own = window.get("min_consumers") is not None or window.get("max_consumers") is not None
         if own and isinstance(low, int) and isinstance(high, int) and low > high:
-            found.append(f"windows.{number}: min_consumers {low} is above max_consumers {high} while it is open")
+            found.append(f"windows.{index}: min_consumers {low} is above max_consumers {high} while it is open")
     return found

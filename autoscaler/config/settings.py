@@ -1,27 +1,32 @@
 """The configuration file: what a user may write, checked all at once.
 
 ``load`` reads YAML, resolves nothing that is secret (references ``env:NAME`` and ``file:PATH`` stay references until
-``resolve_secrets`` is called where a client is made), and raises one ``SettingsError`` that lists every problem.
+``resolve_secrets`` is called where a client is made), and raises one ``SettingsError`` that lists every problem. The file is
+grouped, the models here are flat: ``grouping.py`` stands in between. The string below a setting is its description in the
+file's JSON Schema.
 """
 
 import os
-from collections.abc import Hashable, Iterator, Mapping
-from difflib import get_close_matches
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from autoscaler.config.clusters import NOT_A_LIST, Cluster, by_name, is_secret, misplaced, unreadable
-from autoscaler.config.policy import ContradictionsError, Count, Number, Policy, Window, contradictions
+from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_problems, misplaced, unreadable
+from autoscaler.config.policy import ContradictionsError, Policy, contradictions
 from autoscaler.errors import SettingsError
+from autoscaler.grouping import flattened
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
+from autoscaler.refusals import refusals
+from autoscaler.units import Bytes, Count, Seconds, seconds
+from autoscaler.yaml_file import read
 
-_PRIVATE = frozenset({"connection", "environment"})  # what stands below may be a secret, whatever it is called
-_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+_URL = re.compile(r"^\w+:/")
 
 
 class Measure(BaseModel):
@@ -29,14 +34,22 @@ class Measure(BaseModel):
 
     model_config = _STRICT
 
-    trigger_s: Annotated[Number, Field(ge=0.2, le=3600)] = 1.0
-    window_s: Annotated[Number, Field(ge=1, le=3600)] = 30.0
-    read_timeout_s: Annotated[Number, Field(gt=0, le=60)] = 2.0
-    known_for_s: Annotated[Number, Field(gt=0)] = 3.0
-    metadata_every_s: Annotated[Number, Field(gt=0)] = 5.0
+    trigger_s: Annotated[Seconds, Field(ge=0.2, le=3600)] = 1.0
+    """seconds between measurements; longer for more than about 1,000 partitions on two cores"""
+    window_s: Annotated[Seconds, Field(ge=1, le=3600)] = 30.0
+    """seconds that a rate is taken over; shorter reacts faster to load and to noise"""
+    read_timeout_s: Annotated[Seconds, Field(gt=0, le=60)] = 2.0
+    """seconds a broker may take to answer; a silent one costs each cycle this long and its own partitions only"""
+    known_for_s: Annotated[Seconds, Field(gt=0)] = 3.0
+    """seconds a measurement counts as fresh; while any is older, no consumer is taken away"""
+    metadata_every_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    """seconds between looks for new partitions and leaders"""
     buckets: Annotated[Count, Field(ge=1, le=1024)] = 1
-    default_record_bytes: Annotated[Number, Field(gt=0)] = 1000.0
-    watchdog_s: Annotated[Number, Field(ge=5)] = 60.0
+    """parts that the state is split into; more only when one core cannot keep up; fixed for a checkpoint"""
+    default_record_bytes: Annotated[Bytes, Field(gt=0)] = 1000.0
+    """bytes a record counts for where the broker does not tell log sizes and none was learned yet"""
+    watchdog_s: Annotated[Seconds, Field(ge=5)] = 60.0
+    """seconds without a cycle after which the job dumps its stacks and ends, to be started again"""
 
 
 class ProcessWorkers(BaseModel):
@@ -45,11 +58,17 @@ class ProcessWorkers(BaseModel):
     model_config = _STRICT
 
     kind: Literal["processes"] = "processes"
+    """local processes, on the machine of the job"""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
+    """starts one consumer, from the directory the job was started in; {python} is the job's interpreter"""
     environment: dict[str, str] = Field(default_factory=dict)
-    drain_timeout_s: Annotated[Number, Field(gt=0)] = 30.0
-    restart_backoff_s: Annotated[Number, Field(gt=0)] = 0.5
-    restart_backoff_max_s: Annotated[Number, Field(gt=0)] = 30.0
+    """variables added to each consumer's environment"""
+    drain_timeout_s: Annotated[Seconds, Field(gt=0)] = 30.0
+    """seconds a consumer may take to end after it was told to; longer than its longest batch"""
+    restart_backoff_s: Annotated[Seconds, Field(gt=0)] = 0.5
+    """seconds before a dead consumer is started again; doubles each time it dies soon after"""
+    restart_backoff_max_s: Annotated[Seconds, Field(gt=0)] = 30.0
+    """seconds that this wait grows to"""
 
 
 class Handover(BaseModel):
@@ -57,9 +76,12 @@ class Handover(BaseModel):
 
     model_config = _STRICT
 
-    lease_s: Annotated[Number, Field(ge=LEAST_LEASE_S, le=MOST_LEASE_S)] = LEASE_S
-    replication_factor: Annotated[Count, Field(ge=1)] | None = None  # None: 3, or the number of brokers if fewer
-    park_after: Annotated[Count, Field(ge=1)] | None = 3  # None: never
+    lease_s: Annotated[Seconds, Field(ge=LEAST_LEASE_S, le=MOST_LEASE_S)] = LEASE_S
+    """seconds a worker may act without having been heard; longer than brokers are away, or all lapse at once"""
+    replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
+    """copies of the control topics; null: three, or as many as there are brokers"""
+    park_after: Annotated[Count, Field(ge=1, le=1000)] | None = 3
+    """consumers in a row lost on a partition at one offset before it is parked; null: never; see autoscaler release"""
 
 
 class Audit(BaseModel):
@@ -67,7 +89,8 @@ class Audit(BaseModel):
 
     model_config = _STRICT
 
-    flush_s: Annotated[Number, Field(gt=0)] = 5.0
+    flush_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    """seconds between writes of decisions that did nothing; one that acted is written in the cycles after it"""
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
@@ -76,8 +99,10 @@ _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind
 class Group(Policy):
     """One group: its policy, where it is, and, in a managed group that acts, what runs its workers."""
 
-    cluster: str | None = None  # None: on the only one
+    cluster: str | None = None
+    """the cluster that it is on, by its name; null: the only one"""
     workers: ProcessWorkers | None = None
+    """needed when mode is act, where they are started and ended from here; null otherwise"""
 
     @model_validator(mode="after")
     def _acts_on_something(self) -> Self:
@@ -86,17 +111,35 @@ class Group(Policy):
         return self
 
 
+def is_address(state_dir: str) -> bool:
+    """Say whether this is an address where a directory belongs: it would be taken for a relative path."""
+    return _URL.match(state_dir) is not None
+
+
+def _local(value: str) -> str:
+    if is_address(value):
+        msg = f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}"
+        raise ValueError(msg)
+    return value
+
+
 class Settings(BaseModel):
     """The whole file."""
 
     model_config = _STRICT
 
     clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
-    state_dir: Annotated[str, Field(min_length=1)]  # checkpoint/, tables/, workers/, logs/ are made below it
+    """one or several; groups on one of them go on whatever becomes of the others"""
+    state_dir: Annotated[str, Field(min_length=1), AfterValidator(_local)]
+    """checkpoint/, tables/, workers/ and logs/ are made below it; ~ and $NAME are expanded"""
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
+    """the consumer groups to look after"""
     measure: Measure = Measure()
+    """how load is measured"""
     handover: Handover = Handover()
+    """timing of the protocol between controller and workers"""
     audit: Audit = Audit()
+    """how often decisions are written"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
@@ -126,24 +169,31 @@ def expanded(state_dir: str) -> Path:
 
 
 def _across(data: Mapping[str, object]) -> list[str]:
-    """Return what is wrong between settings that are each fine by themselves; wrong types are passed over."""
-    found = misplaced(data)
-    measure = data.get("measure")
-    if isinstance(measure, Mapping):
-        shown = {
-            k: measure.get(k, Measure.model_fields[k].default) for k in ("trigger_s", "window_s", "known_for_s", "watchdog_s")
-        }
-        if all(isinstance(v, int | float) for v in shown.values()):
-            trigger = shown["trigger_s"]
-            if shown["watchdog_s"] < 3 * trigger:
-                found.append(
-                    f"measure.watchdog_s: {shown['watchdog_s']:g} is less than three triggers of {trigger:g} s: it would bark"
-                )
-            if shown["window_s"] < trigger:
-                found.append(f"measure.window_s: {shown['window_s']:g} is shorter than measure.trigger_s {trigger:g}")
-            if (known := shown["known_for_s"]) < 2 * trigger:
-                found.append(f"measure.known_for_s: {known:g} is less than two triggers of {trigger:g} s: nothing would be known")
+    """Return what is wrong between settings that are each fine by themselves; wrong values are passed over."""
+    found, measure = misplaced(data), data.get("measure")
+    if not isinstance(measure, Mapping):
+        return found
+    names = ("trigger_s", "window_s", "known_for_s", "watchdog_s")
+    given = [s for name in names if (s := _seconds(measure.get(name, Measure.model_fields[name].default))) is not None]
+    if len(given) < len(names):
+        return found
+    trigger, window, known, watchdog = given
+    if watchdog < 3 * trigger:
+        found.append(f"measure.watchdog: {watchdog:g} s is less than three triggers of {trigger:g} s: a job that works would end")
+    if window < trigger:
+        found.append(f"measure.window: {window:g} s is shorter than measure.trigger, {trigger:g} s")
+    if known < 2 * trigger:
+        found.append(f"measure.known_for: {known:g} s is less than two triggers of {trigger:g} s: nothing would be known")
     return found
+
+
+def _seconds(value: object) -> float | None:
+    """Return a duration as it was written in seconds; ``None`` of what is none."""
+    try:
+        found = seconds(value)
+    except ValueError:
+        return None
+    return float(found) if isinstance(found, int | float) else None
 
 
 def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
@@ -154,134 +204,48 @@ def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
             yield from (f"groups.{number}: {x}" for x in contradictions(group))
             if group.get("mode") == "act" and not group.get("workers"):
                 yield f"groups.{number}: {_NO_WORKERS}"
+    for number, cluster in enumerate(blocks(data, "clusters")):
+        if isinstance(connection := cluster.get("connection"), Mapping):
+            yield from (f"clusters.{number}.connection: {x}" for x in connection_problems(connection))
     yield from _across(data)
 
 
-def _missing_references(data: Mapping[str, object]) -> list[str]:
-    problems = []
-    state = str(data.get("state_dir", ""))
-    if "$" in (left := os.path.expandvars(state)):
-        problems.append(f"state_dir: {left} names an environment variable that is not set")
-    return [*problems, *unreadable(data)]
+def _missing_variables(data: Mapping[str, object]) -> list[str]:
+    state = os.path.expandvars(str(data.get("state_dir", "")))
+    return [f"state_dir: {state} names an environment variable that is not set"] if "$" in state else []
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
     groups = data.get("groups")
-    wanted = (
-        [i for i, g in enumerate(groups) if isinstance(g, dict) and g.get("algorithm") == "EXACT"]
-        if isinstance(groups, list)
-        else []
-    )
+    listed = groups if isinstance(groups, list) else []
+    wanted = [i for i, g in enumerate(listed) if isinstance(g, dict) and g.get("algorithm") == "EXACT"]
     if not wanted or find_spec("ortools") is not None:
         return []
     return [f"groups.{i}.algorithm: EXACT needs the extra 'exact' (pip install 'kafka-group-autoscaler[exact]')" for i in wanted]
 
 
-def load(path: str | Path) -> Settings:
+def load(path: str | Path, *, connects: bool = True) -> Settings:
     """Read and check a configuration file.
+
+    Args:
+        path: The file.
+        connects: Whether its clusters will be connected to, so that what their connections refer to must be there.
 
     Raises:
         SettingsError: With every problem found, each with the path of the setting.
     """
-    data = read(path)
-    problems: list[str] = []
-    settings = None
-    if "cluster" in data:
+    file = read(path)
+    written, problems, settings = dict(file.data), [], None
+    if "cluster" in written:
         problems.append(NOT_A_LIST)
-        data = {"clusters": [data["cluster"]], **{k: v for k, v in data.items() if k != "cluster"}}  # and what else is wrong
+        written["clusters"] = [written.pop("cluster")]  # and what else is wrong
+    data, strangers = flattened(written, Settings)
+    problems += strangers
     try:
         settings = Settings.model_validate(data)
     except ValidationError as e:
-        for x in _own(e.errors()):
-            problems += _problem(x)
-        problems += _also_wrong(data)
-    problems += [*_missing_references(data), *_missing_solver(data)]
+        problems += [*refusals(e.errors()), *_also_wrong(data)]
+    problems += [*_missing_variables(data), *(unreadable(data) if connects else ()), *_missing_solver(data)]
     if problems or settings is None:
-        raise SettingsError(tuple(dict.fromkeys(by_name(p, data) for p in problems)))
+        raise SettingsError(tuple(dict.fromkeys(map(replace(file, data=written).placed, problems))))
     return settings
-
-
-def read(path: str | Path) -> dict[str, object]:
-    """Return what a configuration file says, not yet checked.
-
-    Raises:
-        SettingsError: It cannot be read, or says nothing.
-    """
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as e:
-        raise SettingsError((f"cannot be read ({e.strerror}); give an existing file with --config",)) from e
-    except UnicodeDecodeError as e:
-        raise SettingsError(("is not UTF-8 text",)) from e
-    try:
-        data = yaml.load(text, _OnceLoader)  # noqa: S506  a safe loader
-    except yaml.YAMLError as e:
-        said = _said(e)
-        hint = "; what begins with ! stands in quotes" if " tag " in said else ""
-        raise SettingsError((f"is not YAML: {said}{hint}",)) from e
-    if not isinstance(data, dict):
-        raise SettingsError(("holds no settings; conf/autoscaler.yaml lists all of them",))
-    return data
-
-
-def _said(error: yaml.YAMLError) -> str:
-    """Return what is wrong and where, without the line itself: it may hold a secret that stands where none should."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
-    told = ((error.context, error.context_mark), (error.problem, error.problem_mark))
-    parts = [f"{what} line {mark.line + 1}, column {mark.column + 1}" if mark else what for what, mark in told if what]
-    return " ".join(" ".join(parts).split())
-
-
-class _OnceLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one block: YAML would quietly take the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002  as yaml calls it
-        """Return the block as a dict."""
-        keys = [self.construct_object(k, deep=deep) for k, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is set twice", node.start_mark)
-        return super().construct_mapping(node, deep=deep)
-
-
-def _own(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Return the errors without "too few items" of a list whose items are refused one by one."""
-    deeper = {e["loc"][:depth] for e in errors for depth in range(len(e["loc"]))}
-    return [e for e in errors if e["type"] != "too_short" or e["loc"] not in deeper]
-
-
-def _problem(found: ErrorDetails) -> list[str]:
-    loc, msg, kind, given = found["loc"], found["msg"], found["type"], found.get("input")
-    path = ".".join(str(x) for x in loc)
-    before = f"{path}: " if path else ""
-    if kind == "extra_forbidden":
-        if places := [place for model, place in _PLACES.items() if loc[-1] in model.model_fields]:
-            return [f"{before}belongs {' or '.join(places)}; conf/autoscaler.yaml shows where"]
-        near = get_close_matches(str(loc[-1]), _NAMES, 1)
-        meant = f" (is {near[0]} meant?)" if near else ""
-        return [f"{before}unknown setting{meant}; conf/autoscaler.yaml lists all of them"]
-    if kind == "missing":
-        return [f"{before}is required"]
-    if kind == "value_error":  # one of ours
-        error = found.get("ctx", {}).get("error")
-        return [before + said for said in (error.problems if isinstance(error, ContradictionsError) else (str(error),))]
-    private = is_secret(path) or not _PRIVATE.isdisjoint(map(str, loc))
-    shown = "" if isinstance(given, dict) or private else f", not {given!r}"
-    if kind == "tuple_type":
-        msg = "Input should be a list, such as [a, b]"
-    return [f"{before}{msg}{shown}"]
-
-
-_PLACES: Mapping[type[BaseModel], str] = {
-    Settings: "to the top level",
-    Cluster: "to a cluster, under clusters",
-    Group: "to a group, under groups",
-    Window: "under windows of a group",
-    Measure: "under measure",
-    Handover: "under handover",
-    Audit: "under audit",
-    ProcessWorkers: "under workers of a group",
-}
-_NAMES = sorted({name for model in _PLACES for name in model.model_fields})

@@ -36,9 +36,9 @@ def config(directory: Path, benches: Sequence[Bench]) -> Path:
     settings = {
         "clusters": [{"name": f"c{i}", "connection": {"bootstrap.servers": b.broker.bootstrap}} for i, b in enumerate(benches)],
         "state_dir": str(directory / "state"),
-        "measure": {"trigger_s": 1, "window_s": 30, "read_timeout_s": 10, "known_for_s": 15},
+        "measure": {"trigger": 1, "window": 30, "read_timeout": 10, "known_for": 15},
         "groups": [
-            {"group": group, "cluster": f"c{i}", "topics": list(topics), "mode": "advise", "capacity_bytes_per_s": 10_000}
+            {"group": group, "cluster": f"c{i}", "topics": list(topics), "mode": "advise", "capacity": {"bytes_per_s": 10_000}}
             for i, bench in enumerate(benches)
             for group, topics in bench.topics_of.items()
         ],

@@ -48,12 +48,13 @@ def config(directory: Path, bootstrap: str, *, running: bool, lease_s: float) ->
         yaml.safe_dump({
             "clusters": [{"name": "bench", "connection": {"bootstrap.servers": bootstrap}}],
             "state_dir": str(directory / "state"),
-            "measure": {"trigger_s": 1, "window_s": 5},
-            "handover": {"lease_s": lease_s},
+            "measure": {"window": 5},
+            "handover": {"lease": lease_s},
             "groups": [{
-                "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY,
+                "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity": {"bytes_per_s": CAPACITY},
                 "min_consumers": MOST if running else 1, "max_consumers": MOST,
-                "cooldown_s": 3, "shrink_stabilisation_s": 8, "shrink_cooldown_s": 8, "turns_per_hour": None,
+                "moves": {"cooldown": 3},
+                "scale_down": {"stabilisation": 8, "cooldown": 8, "reversals_per_hour": None},
                 "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")],
                             "environment": {
  "CONSUMER_LOG_DIR": str(directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}},

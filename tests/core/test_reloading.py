@@ -10,9 +10,11 @@ import yaml
 
 from autoscaler.config.hot_reload import NEEDS_RESTART, FollowedFile
 from autoscaler.config.settings import Group, load
+from autoscaler.setting_paths import path_of
 
-GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity_bytes_per_s": 1000}
-OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity_bytes_per_s": 1000}
+GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity": {"bytes_per_s": 1000}}
+OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity": {"bytes_per_s": 1000}}
+PAUSED: dict[str, object] = {"holds": {"paused": "all"}}
 
 
 class File:
@@ -51,12 +53,12 @@ def test_a_file_that_stays_says_nothing(file: File, caplog: pytest.LogCaptureFix
 
 
 def test_a_changed_group_is_told_once_and_by_itself(file: File, caplog: pytest.LogCaptureFixture) -> None:
-    file.write({**GROUP, "paused": "all", "cooldown_s": 99}, OTHER)
+    file.write({**GROUP, **PAUSED, "moves": {"cooldown": "99s"}}, OTHER)
     changed = file.looks()
     assert list(changed) == ["g"]
     assert (changed["g"].paused, changed["g"].cooldown_s) == ("all", 99)
     assert file.looks() == {}
-    assert "group g goes on with cooldown_s, paused" in caplog.text
+    assert "group g goes on with moves.cooldown, holds.paused" in caplog.text
 
 
 def test_what_is_taken_out_is_the_default_again(file: File) -> None:
@@ -68,7 +70,7 @@ def test_what_is_taken_out_is_the_default_again(file: File) -> None:
 
 def test_a_file_that_is_still_being_written_is_waited_for(file: File) -> None:
     """Cut off here, it would read as a whole one without the pause."""
-    for settings in ({"cooldown_s": 1}, {"cooldown_s": 12}, {"cooldown_s": 12, "paused": "all"}):
+    for settings in ({"moves": {"cooldown": 1}}, {"moves": {"cooldown": 12}}, {"moves": {"cooldown": 12}, **PAUSED}):
         file.write({**GROUP, **settings}, OTHER)
         assert file.looks(1) == {}
     assert file.looks(1)["g"].paused == "all"
@@ -105,7 +107,7 @@ def test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is(
     """As while a mounted secret is replaced: the configuration itself does not change again."""
     secret = tmp_path / "password"
     connection = {"bootstrap.servers": "localhost:9092", "sasl.password": f"file:{secret}"}
-    file.write({**GROUP, "paused": "all"}, OTHER, clusters=[{"connection": connection}])
+    file.write({**GROUP, **PAUSED}, OTHER, clusters=[{"connection": connection}])
     assert file.looks(40) == {}
     assert caplog.text.count("cannot be read") == 1
     secret.write_text("s", encoding="utf-8")
@@ -119,7 +121,7 @@ def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothin
     file.path.unlink()
     assert file.looks() == {}
     assert "cannot be read" in caplog.text
-    file.write({**GROUP, "paused": "all"}, OTHER)
+    file.write({**GROUP, **PAUSED}, OTHER)
     assert file.looks()["g"].paused == "all"
 
 
@@ -127,7 +129,7 @@ def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothin
     ("change", "named"),
     [
         ({"topics": ["t", "v"]}, "groups.g.topics"),
-        ({"reset_policy": "latest"}, "groups.g.reset_policy"),
+        ({"auto_offset_reset": "latest"}, "groups.g.auto_offset_reset"),
         ({"read_committed": True}, "groups.g.read_committed"),
         ({"assignment": "native"}, "groups.g.assignment"),
         ({"mode": "act", "workers": {"command": ["x"]}}, "groups.g.mode"),
@@ -136,15 +138,16 @@ def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothin
 def test_what_needs_a_restart_is_named_and_the_rest_holds(
     file: File, caplog: pytest.LogCaptureFixture, change: dict[str, object], named: str
 ) -> None:
-    file.write({**GROUP, **change, "paused": "all"}, OTHER)
-    before, after = Group.model_validate(GROUP), file.looks()["g"]
+    before = load(file.path).groups[0]
+    file.write({**GROUP, **change, **PAUSED}, OTHER)
+    after = file.looks()["g"]
     assert after.paused == "all"
     assert all(getattr(after, name) == getattr(before, name) for name in NEEDS_RESTART)
     assert f"{named} needs a restart of the job to hold" in caplog.text
 
 
 def test_groups_that_come_or_go_and_what_is_outside_them_need_a_restart(file: File, caplog: pytest.LogCaptureFixture) -> None:
-    file.write({**GROUP, "paused": "all"}, {**OTHER, "group": "i"}, measure={"trigger_s": 1.5})
+    file.write({**GROUP, **PAUSED}, {**OTHER, "group": "i"}, measure={"trigger": 1.5})
     assert list(file.looks()) == ["g"]
     for what in ("groups: 'i' is new", "groups: 'h' is gone", "measure"):
         assert f"{what} needs a restart of the job to hold" in caplog.text
@@ -172,4 +175,4 @@ def test_settings_that_need_a_restart_are_settings_and_the_page_names_them() -> 
     assert set(Group.model_fields) > NEEDS_RESTART
     page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     said = page[page.index("A restart is needed") : page.index("what else the file says")]
-    assert all(f"`{name}`" in said for name in NEEDS_RESTART - {"group"})
+    assert all(f"`{path_of(name)}`" in said for name in NEEDS_RESTART - {"group"})

@@ -63,13 +63,13 @@ def test_what_is_named_is_asked_for_whether_it_is_there_or_not() -> None:
 )
 def test_a_bad_entry_is_refused_with_its_path(tmp_path: Path, topics: list[str], said: str) -> None:
     file = tmp_path / "config.yaml"
-    group = {"group": "g", "topics": topics, "capacity_bytes_per_s": 1000}
+    group = {"group": "g", "topics": topics}
     connection = {"connection": {"bootstrap.servers": "localhost:9092"}}
     file.write_text(yaml.safe_dump({"clusters": [connection], "state_dir": "state", "groups": [group]}))
     with pytest.raises(SettingsError) as refused:
         load(file)
     (problem,) = refused.value.problems
-    assert problem.startswith("groups.0")
+    assert problem.startswith("groups.g")
     assert said in problem
 
 

@@ -55,7 +55,7 @@ def test_a_lease_other_than_the_configured_one_is_said(caplog: pytest.LogCapture
     for _ in range(2):
         remarks.say(state)
     (line,) = said(caplog)
-    assert "its lease is 90 s and handover.lease_s is 3 s" in line
+    assert "its lease is 90 s and handover.lease is 3 s" in line
 
 
 def test_a_worker_of_no_slot_with_another_lease_gets_one_line_that_says_both(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,8 +49,8 @@ class Shop:
         self.config = self.directory / "config.yaml"
         environment = {"CONSUMER_LOG_DIR": str(self.directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}
         group = {
-            "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity_bytes_per_s": CAPACITY, "max_consumers": 8,
-            "cooldown_s": 2, "shrink_stabilisation_s": 10, "shrink_cooldown_s": 10, "turns_per_hour": None,
+            "group": GROUP, "topics": [TOPIC], "mode": "act", "capacity": {"bytes_per_s": CAPACITY}, "max_consumers": 8,
+            "moves": {"cooldown": "2s"}, "scale_down": {"stabilisation": "10s", "cooldown": "10s", "reversals_per_hour": None},
             "workers": {"command": ["{python}", str(ROOT / "docs" / "examples" / "consumer.py")], "environment": environment},
         }  # fmt: skip
         self.config.write_text(
@@ -58,7 +58,7 @@ class Shop:
                 {
                     "clusters": [{"connection": {"bootstrap.servers": self.broker.bootstrap}}],
                     "state_dir": str(self.directory / "state"),
-                    "measure": {"window_s": 5},
+                    "measure": {"window": "5s"},
                     **({"handover": dict(self.handover)} if self.handover else {}),
                     "groups": [group],
                 }

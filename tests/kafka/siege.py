@@ -31,7 +31,7 @@ from tests.conftest import create_topic
 from tests.kafka.shop import GROUP, MUST_HOLD, PARTITIONS, TOPIC, Shop
 
 LEASE_S = 10.0  # above a broker's own session of 9 s, as the default is
-HANDOVER = {"lease_s": LEASE_S, "park_after": None}  # nobody is there to release what three kills in a row would park
+HANDOVER = {"lease": LEASE_S, "park_after": None}  # nobody is there to release what three kills in a row would park
 EVERY_S = 5.0  # rates change, and so does the assignment
 OUTAGE_S = 30.0
 PATIENCE_S = 600.0  # for a broker to come back on a machine that has much else to do

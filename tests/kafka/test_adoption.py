@@ -40,8 +40,8 @@ class Group:
         config = yaml.safe_load((ROOT / "docs" / "examples" / "orders.yaml").read_text(encoding="utf-8"))
         config["clusters"][0]["connection"]["bootstrap.servers"] = self.broker.bootstrap
         config["state_dir"] = str(self.folder / "state")
-        config["measure"] = {"window_s": 5}
-        config["handover"] = {"lease_s": LEASE_S}
+        config["measure"] = {"window": 5}
+        config["handover"] = {"lease": LEASE_S}
         config["groups"][0]["workers"]["environment"] = {"ORDERS_DB": str(self.folder / "orders.db")}
         self.config = self.folder / "orders.yaml"
         self.config.write_text(yaml.safe_dump(config), encoding="utf-8")

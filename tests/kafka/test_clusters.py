@@ -39,7 +39,7 @@ class Two(Shop):
                 **group,
                 "group": f"shop-{n}",
                 "cluster": n,
-                "capacity_bytes_per_s": CAPACITY,
+                "capacity": {"bytes_per_s": CAPACITY},
                 **({"mode": "advise"} if n == "gone" else {}),
             }
             for n in where

@@ -11,7 +11,7 @@ import yaml
 
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
-from tests.kafka.shop import PARTITIONS, TOPIC, Shop
+from tests.kafka.shop import GROUP, PARTITIONS, TOPIC, Shop
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     assert shop.settles("a settled group", began, 240) == 1
     running = drivers(supervisor.pid)
 
-    at = edit(shop, pinned=3, paused="growing")
+    at = edit(shop, holds={"pinned": 3, "paused": "growing"})
     shop.wait("holding it", lambda: any(c["limited_by"] == "PAUSED" and c["reason"] == "PINNED" for c in shop.cycles(at)))
-    at = edit(shop, paused=None)
+    at = edit(shop, holds={"pinned": 3})
     shop.wait("three consumers at work", lambda: any(c["consumers_now"] == 3 for c in shop.cycles(at)))
     shop.wait("all well with three", lambda: any(c["limited_by"] == "PINNED" for c in shop.cycles(at)))
 
@@ -61,11 +61,12 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     shop.config.write_text(whole.replace("pinned: 3", "pinned: many"))
     said = shop.directory / "job.log"
     logged = shop.directory / "state" / "logs" / "job.log"
-    shop.wait("saying what is wrong", lambda: any("groups.0.pinned" in f.read_text() for f in (said, logged) if f.exists()))
+    wrong = f"groups.{GROUP}.holds.pinned"
+    shop.wait("saying what is wrong", lambda: any(wrong in f.read_text() for f in (said, logged) if f.exists()))
     time.sleep(5)
     assert {c["consumers"] for c in shop.cycles(at + 1)} == {3}
 
-    at = edit(shop, pinned=1)
+    at = edit(shop, holds={"pinned": 1})
     shop.wait("one consumer", lambda: any(c["consumers"] == 1 for c in shop.cycles(at)))
     assert drivers(supervisor.pid) == running, "the job never ended"
     supervisor.terminate()

@@ -85,7 +85,7 @@ def test_the_command_releases_while_no_controller_runs(world: KafkaWorld, tmp_pa
     give(world, 1, state)
     world.publisher.close()
     config = tmp_path / "autoscaler.yaml"
-    group = {"group": world.group, "topics": [world.topic], "capacity_bytes_per_s": 1e6}
+    group = {"group": world.group, "topics": [world.topic]}
     clusters = [{"connection": world.broker.connection()}]
     config.write_text(yaml.safe_dump({"clusters": clusters, "state_dir": str(tmp_path), "groups": [group]}))
     command = [sys.executable, "-m", "autoscaler.cli", "release", "--config", str(config), world.group]

@@ -52,7 +52,7 @@ def advising(broker: Broker, directory: Path, groups: int) -> Iterator[Path]:
     settings = {
         "clusters": [{"connection": {"bootstrap.servers": broker.bootstrap}}],
         "state_dir": str(directory / "state"),
-        "groups": [{"group": name(n), "topics": [name(n)], "capacity_bytes_per_s": 10_000} for n in range(groups)],
+        "groups": [{"group": name(n), "topics": [name(n)], "capacity": {"bytes_per_s": 10_000}} for n in range(groups)],
     }
     config.write_text(yaml.safe_dump(settings), encoding="utf-8")
     with (directory / "job.out").open("wb") as out:

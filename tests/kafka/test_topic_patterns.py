@@ -138,7 +138,7 @@ def shop(own_broker: Broker, tmp_path: Path) -> Iterator[Shop]:
     it = Shop(own_broker, tmp_path)
     settings = yaml.safe_load(it.config.read_text())
     settings["groups"][0]["topics"] = ["^orders", "!orders-dead"]
-    settings["measure"]["metadata_every_s"] = 1
+    settings["measure"]["metadata_every"] = 1
     it.config.write_text(yaml.safe_dump(settings))
     yield it
     it.close()

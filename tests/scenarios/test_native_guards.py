@@ -11,6 +11,7 @@ import pytest
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.core.guards.table import GUARDS, Guard
 from autoscaler.model import Decision, MovePartition, PartitionLoad, Retention, TopicPartition
+from autoscaler.setting_paths import path_of
 from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load
 from tests.scenarios.native_world import NativeWorld, Work, even
@@ -110,8 +111,8 @@ ROWS: Mapping[str, Held | None] = {
 
 def test_every_row_is_decided_and_the_page_says_the_same() -> None:
     assert list(ROWS) == [g.name for g in GUARDS]
-    said = re.findall(r"^\| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
-    assert said == [(name, "no" if row is None else "yes") for name, row in ROWS.items()]
+    said = re.findall(r"^\| `([\w.]+)` \| (yes|no) \|", PAGE, re.MULTILINE)
+    assert said == [(path_of(name), "no" if row is None else "yes") for name, row in ROWS.items()]
 
 
 @pytest.mark.parametrize("guard", [g for g in GUARDS if ROWS.get(g.name)], ids=lambda g: g.name)

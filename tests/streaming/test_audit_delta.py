@@ -39,7 +39,7 @@ QUERIES = dict(re.findall(r"<!-- query: (\w+) -->\n```sql\n(.*?)```", PAGE, re.D
 CONFIG = """
 clusters: [{{connection: {{bootstrap.servers: "127.0.0.1:1"}}}}]
 state_dir: {state}
-groups: [{{group: orders, topics: [orders], capacity_bytes_per_s: 100}}]
+groups: [{{group: orders, topics: [orders], capacity: {{bytes_per_s: 100}}}}]
 """
 
 

@@ -70,7 +70,7 @@ def remarks(said: Heartbeat, slot_of: SlotOf, lease_s: float) -> tuple[str, ...]
         )
     if said.lease_s != lease_s:
         found.append(
-            f"its lease is {said.lease_s:g} s and handover.lease_s is {lease_s:g} s; it is waited for by its own, and heartbeats "
+            f"its lease is {said.lease_s:g} s and handover.lease is {lease_s:g} s; it is waited for by its own, and heartbeats "
             "are kept by the setting: set AUTOSCALER_LEASE_S to the same"
         )
     return tuple(found)

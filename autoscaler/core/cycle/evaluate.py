@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from autoscaler.config.policy import Policy
-from autoscaler.core.advice import latest_advice
+from autoscaler.core.group.advice import latest_advice
 from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.capacity.capacity import Capacity, in_use
 from autoscaler.core.capacity.drain_throughput import STILL_S, Drains
@@ -61,7 +61,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     outlook = look_ahead(observation, load, policy, orders)
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     settled = policy.assignment != "native" or outlook is not None
-    advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, settled=settled)
+    advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=moment.of(observation.snapshot.sample_ts), settled=settled)
     history = replace(history, advice=advice)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from autoscaler.core.advice import Advice
+from autoscaler.core.group.advice import Advice
 from autoscaler.core.capacity.busy_throughput import Busy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.drain_throughput import Drains
