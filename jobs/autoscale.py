@@ -1,4 +1,4 @@
-"""The job: parses its command line and runs ``autoscaler.controller_service`` until it is told to stop.
+"""The job: parses its command line and runs ``autoscaler.service`` until it is told to stop.
 
 Exit codes: 0 told to stop; 1 the query failed; 76 the watchdog saw no batch for long; 77 another controller has taken
 over; 78 the settings (or the tables they point at) are wrong. ``spark-submit.sh`` starts 1 and 76 again.
@@ -11,8 +11,8 @@ import sys
 
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import load
-from autoscaler.controller_service import run
 from autoscaler.errors import SettingsError, TransientError
+from autoscaler.service import run
 
 EXIT_SETTINGS = 78
 

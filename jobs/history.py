@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from rich.console import Console
 
+from autoscaler.cli.decision_history import show
 from autoscaler.config.settings import load
-from autoscaler.decision_history import show
 from autoscaler.errors import AutoscalerError, SettingsError
 
 EXIT_FAILED = 1

@@ -4,10 +4,8 @@ import ast
 import subprocess
 import sys
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
-
-import pytest
-from setuptools import find_packages
 
 ROOT = Path(__file__).resolve().parents[1]
 APART = (
@@ -21,6 +19,7 @@ MOST_LINES = 24_000  # of the job and all that it imports
 RUN = """
 import sys
 import tomllib
+from fnmatch import fnmatchcase
 import jobs.autoscale
 import autoscaler.packing.precompile
 for name, module in sorted(sys.modules.items()):
@@ -46,27 +45,10 @@ def test_a_job_loads_what_it_runs_and_nothing_else() -> None:
 
 def test_the_wheel_holds_no_demo_and_no_evaluation() -> None:
     chosen = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]["find"]
-    packages = set(find_packages(str(ROOT), exclude=chosen["exclude"], include=chosen["include"]))
+    found = {".".join(p.parent.relative_to(ROOT).parts) for p in (ROOT / "autoscaler").rglob("__init__.py")}
+    packages = {p for p in found if not any(fnmatchcase(p, pattern) for pattern in chosen["exclude"])}
     assert {"autoscaler.worker", "autoscaler.handover", "autoscaler.core.rules"} <= packages
     assert not [p for p in packages if p.startswith(("autoscaler.devtools", "autoscaler.evaluation", "tests"))]
-
-
-@pytest.mark.slow
-def test_an_applications_environment_gets_worker_and_one_client(tmp_path: Path) -> None:
-    """Needs the package index: what pip installs from a clone into an empty environment."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
-    python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", str(ROOT)], check=True, timeout=300, cwd=tmp_path)
-    listed = subprocess.run(
-        [python, "-m", "pip", "list", "--format", "freeze"], check=True, capture_output=True, text=True, timeout=60
-    )
-    names = {line.split("==")[0] for line in listed.stdout.splitlines()}
-    assert names - {"pip", "setuptools"} == {"confluent-kafka", "kafka-group-autoscaler"}
-    subprocess.run([python, "-c", "from autoscaler.worker import ManagedConsumer, process"], check=True, timeout=60, cwd=tmp_path)
-    demo = subprocess.run(
-        [python, "-m", "autoscaler.cli", "demo"], check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path
-    )
-    assert (demo.returncode, demo.stderr) == (1, "this command runs in a clone of the source: make demo\n")
 
 
 def test_every_folder_says_what_lives_there_and_stands_in_the_architecture_page() -> None:

@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _validate(args: argparse.Namespace) -> int:
     from autoscaler.cli.preflight import problems  # noqa: PLC0415  as below
-    from autoscaler.yaml_file import read  # noqa: PLC0415
+    from autoscaler.config.yaml_file import read  # noqa: PLC0415
 
     file = read(args.config)
     standing = tuple(map(file.placed, problems(file.data)))
@@ -114,7 +114,7 @@ def _validate(args: argparse.Namespace) -> int:
 
 
 def _schema(_args: argparse.Namespace) -> int:
-    from autoscaler.file_schema import text  # noqa: PLC0415  as below
+    from autoscaler.config.json_schema import text  # noqa: PLC0415  as below
 
     sys.stdout.write(text())
     return 0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from autoscaler.config.setting_paths import path_of
 from autoscaler.config.settings import Group, Settings, load
 from autoscaler.errors import SettingsError
-from autoscaler.setting_paths import path_of
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """What a user may ask of one group: the settings that decisions depend on.
 
 A pydantic model, because people write it; frozen and flat, because the pure core reads it. How a setting is written in the file
-is in ``setting_paths.py``; the string below a setting is its description in the file's JSON Schema. Where a setting is given
+is in ``setting_paths``; the string below a setting is its description in the file's JSON Schema. Where a setting is given
 (file, defaults, validation of the rest) is ``settings.py``'s business.
 """
 
@@ -14,9 +14,9 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from autoscaler import topic_selection as entries
+from autoscaler.config.setting_paths import path_of
+from autoscaler.config.units import Bytes, Consumers, Count, Minutes, Number, Seconds, number
 from autoscaler.config.windows import is_open, problem_of
-from autoscaler.setting_paths import path_of
-from autoscaler.units import Bytes, Consumers, Count, Minutes, Number, Seconds, number
 
 Algorithm = Literal[
     "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"

@@ -2,7 +2,7 @@
 
 ``load`` reads YAML, resolves nothing that is secret (references ``env:NAME`` and ``file:PATH`` stay references until
 ``resolve_secrets`` is called where a client is made), and raises one ``SettingsError`` that lists every problem. The file is
-grouped, the models here are flat: ``grouping.py`` stands in between. The string below a setting is its description in the
+grouped, the models here are flat: ``config/grouping.py`` stands in between. The string below a setting is its description in the
 file's JSON Schema.
 """
 
@@ -17,13 +17,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_problems, misplaced, unreadable
+from autoscaler.config.grouping import flattened
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
+from autoscaler.config.refusals import refusals
+from autoscaler.config.units import Bytes, Count, Seconds, seconds
+from autoscaler.config.yaml_file import read
 from autoscaler.errors import SettingsError
-from autoscaler.grouping import flattened
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
-from autoscaler.refusals import refusals
-from autoscaler.units import Bytes, Count, Seconds, seconds
-from autoscaler.yaml_file import read
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 _URL = re.compile(r"^\w+:/")
@@ -45,7 +45,7 @@ class Measure(BaseModel):
     metadata_every_s: Annotated[Seconds, Field(gt=0)] = 5.0
     """seconds between looks for new partitions and leaders"""
     buckets: Annotated[Count, Field(ge=1, le=1024)] = 1
-    """parts that the state is split into; more only when one core cannot keep up; fixed for a checkpoint"""
+    """parts that the state is split into; more only when one core cannot keep up; with another number rates start anew"""
     default_record_bytes: Annotated[Bytes, Field(gt=0)] = 1000.0
     """bytes a record counts for where the broker does not tell log sizes and none was learned yet"""
     watchdog_s: Annotated[Seconds, Field(ge=5)] = 60.0

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.clients.admin_clients import kept
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import (
     CONTROL_TOPIC,
@@ -22,7 +23,6 @@ from autoscaler.handover.records import (
     Released,
     kafka_id,
 )
-from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.worker.clock import Elapsed
 from autoscaler.worker.settings import Connection
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.config.grouping import in_file
 from autoscaler.config.policy import Policy, Window
+from autoscaler.config.setting_paths import path_of
 from autoscaler.core.capacity.scaling_effectiveness import Drained, Trial
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.cycle.evaluate import read_cycle
@@ -15,9 +17,7 @@ from autoscaler.core.group.history import History, Intent
 from autoscaler.core.group.limits import Steps, read_orders
 from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
 from autoscaler.core.load.consumption import WINDOW_S, Consumption, Sample
-from autoscaler.grouping import in_file
 from autoscaler.model import GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
-from autoscaler.setting_paths import path_of
 from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from autoscaler.config.hot_reload import NEEDS_RESTART, FollowedFile
+from autoscaler.config.setting_paths import path_of
 from autoscaler.config.settings import Group, load
-from autoscaler.setting_paths import path_of
 
 GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity": {"bytes_per_s": 1000}}
 OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity": {"bytes_per_s": 1000}}

@@ -10,14 +10,14 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from autoscaler.config.grouping import in_file
+from autoscaler.config.json_schema import schema, text
 from autoscaler.config.policy import PRICED, Algorithm, Policy, Preset, Window, step_of
+from autoscaler.config.setting_paths import PATHS, SECTIONS
 from autoscaler.config.settings import Audit, Group, Handover, Measure, ProcessWorkers, Settings, load
+from autoscaler.config.yaml_file import read
 from autoscaler.errors import SettingsError
-from autoscaler.file_schema import schema, text
-from autoscaler.grouping import in_file
 from autoscaler.packing import ALGORITHMS, PRESETS, TAKES
-from autoscaler.setting_paths import PATHS, SECTIONS
-from autoscaler.yaml_file import read
 from tests.builders import policy
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -164,7 +164,7 @@ def test_a_first_start_names_the_cluster_whose_topics_are_not_there(tmp_path: Pa
         "state_dir": str(tmp_path / "state"),
         "groups": [{"group": n, "cluster": n, "topics": [TOPIC]} for n in brokers],
     }))  # fmt: skip
-    script = f"from autoscaler.controller_service import greet; from autoscaler.config.settings import load; greet(load({str(config)!r}))"
+    script = f"from autoscaler.service import greet; from autoscaler.config.settings import load; greet(load({str(config)!r}))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert f"clusters.west: topic '{TOPIC}' does not exist at {brokers['west'].bootstrap}" in done.stderr, done.stderr
     assert "clusters.east" not in done.stderr

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.log_progress import Log
-from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower
 
 PATIENCE_S = 60.0
 Produce = Callable[..., None]

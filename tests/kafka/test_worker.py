@@ -227,7 +227,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import autoscaler.worker
 ours = {m for m in sys.modules if m.startswith("autoscaler.")}
-base = "worker", "handover", "bounded_call", "errors", "kept", "log_follower", "references", "topics"
+base = "worker", "handover", "concurrency", "errors", "clients", "topic_selection"
 base = tuple(f"autoscaler.{name}" for name in base)
 print(sorted(m for m in ours if not m.startswith(base)))
 """

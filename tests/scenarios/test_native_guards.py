@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.config.setting_paths import path_of
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.core.guards.table import GUARDS, Guard
 from autoscaler.model import Decision, MovePartition, PartitionLoad, Retention, TopicPartition
-from autoscaler.setting_paths import path_of
 from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load
 from tests.scenarios.native_world import NativeWorld, Work, even

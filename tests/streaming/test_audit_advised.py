@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autoscaler.adapters.clock import SystemClock
+from autoscaler.cli.decision_history import history
 from autoscaler.model import Reason
-from jobs.history import history
 from tests.scenarios.test_advised_timelines import Advised
 from tests.streaming import audit_cases as cases
 from tests.streaming.test_audit_delta import QUERIES

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from autoscaler.adapters.kafka.control_topics import DENIED, Connection, client, client_log
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.errors import TransientError
 from autoscaler.handover.codec import PARTITIONS, decode, partition_for
 from autoscaler.handover.log_progress import Log
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
-from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 
 _READ_S = 5.0  # at most, from the beginning: then groups wait for later cycles
 _POLL_S = 0.2

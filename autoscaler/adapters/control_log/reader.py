@@ -40,12 +40,12 @@ from autoscaler.adapters.kafka.control_topics import (
     retried,
     translated,
 )
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.codec import Decoded, decode, encode
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.placement_record import is_key
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbeat, Tick
-from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.ports import Clock
 from autoscaler.topic_selection import names, patterns
 

@@ -10,11 +10,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from autoscaler.adapters.kafka.control_topics import Connection, admin_client, answering, client, describe, translated
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.handover.codec import decode, encode, partition_for
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.records import CONTROL_TOPIC, Tp, Unparked
-from autoscaler.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.model import TopicPartition as Partition
 
 _CALL_S = 5.0

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from autoscaler.adapters.kafka.control_topics import Connection, client, client_log
-from autoscaler.log_follower import FOLLOWER_SETTINGS, is_end
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, is_end
 from autoscaler.model import Span
 from autoscaler.model import TopicPartition as Partition
 

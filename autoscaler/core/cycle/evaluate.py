@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from autoscaler.config.policy import Policy
-from autoscaler.core.group.advice import latest_advice
 from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.capacity.capacity import Capacity, in_use
 from autoscaler.core.capacity.drain_throughput import STILL_S, Drains
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.cycle.utilisation import read_gauge
+from autoscaler.core.group.advice import latest_advice
 from autoscaler.core.group.history import History
 from autoscaler.core.group.limits import read_orders
 from autoscaler.core.group.observed_group import Present, complete, follows_placement, held, read_present
@@ -61,7 +61,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     outlook = look_ahead(observation, load, policy, orders)
     size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
     settled = policy.assignment != "native" or outlook is not None
-    advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=moment.of(observation.snapshot.sample_ts), settled=settled)
+    sampled = moment.of(observation.snapshot.sample_ts)
+    advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=sampled, settled=settled)
     history = replace(history, advice=advice)
     if observation.state is not None:
         history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))

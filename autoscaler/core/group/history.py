@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from autoscaler.core.group.advice import Advice
 from autoscaler.core.capacity.busy_throughput import Busy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.drain_throughput import Drains
 from autoscaler.core.capacity.scaling_effectiveness import Drained
+from autoscaler.core.group.advice import Advice
 from autoscaler.core.load.consumption import Consumption
 from autoscaler.model import HandoverDone, Started, TopicPartition
 from autoscaler.packing import DriftEstimator

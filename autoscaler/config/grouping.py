@@ -1,4 +1,4 @@
-"""The grouped blocks of the configuration file and the flat models that the code reads, by the table of ``setting_paths.py``.
+"""The grouped blocks of the configuration file and the flat models that the code reads, by the table of ``setting_paths``.
 
 Part of ``config/settings.py``. What a value must be is the models' business; here a setting only has its place.
 """
@@ -10,7 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from autoscaler.setting_paths import PATHS
+from autoscaler.config.setting_paths import PATHS
 
 Block = Mapping[str, object]
 _SHOWS = "conf/autoscaler.yaml shows where"

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from autoscaler.config.clusters import is_secret
 from autoscaler.config.policy import ContradictionsError
-from autoscaler.setting_paths import PATHS
+from autoscaler.config.setting_paths import PATHS
 
 _PRIVATE = frozenset({"connection", "environment"})  # what stands below may be a secret, whatever it is called
 _PATHS = {name: path for table in PATHS.values() for name, path in table.items()}

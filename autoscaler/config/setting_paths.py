@@ -1,7 +1,7 @@
 """Where each setting stands in the configuration file: the code's flat name, with its unit, and the path a user writes.
 
 The file is grouped (``scale_up: {step: 2}``), the values that the code reads are flat (``policy.grow_step``). This table is the
-only place where both meet. Below ``config/policy.py``; standard library only, so that a sentence of the core may name a setting too.
+only place where both meet. Standard library only, so that a sentence of the core may name a setting too.
 """
 
 from collections.abc import Mapping

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from autoscaler.config.grouping import in_file, inner
+from autoscaler.config.setting_paths import SECTIONS
 from autoscaler.config.settings import Settings
-from autoscaler.grouping import in_file, inner
-from autoscaler.setting_paths import SECTIONS
 
 _Schema = dict[str, Any]
 _LIMITS = {
