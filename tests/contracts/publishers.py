@@ -17,8 +17,6 @@ from autoscaler.testing import FakeClock, FakePublisher
 from tests.kafka.log_worker import LogWorker
 from tests.until import until
 
-PATIENCE_S = 150.0
-
 
 class World(Protocol):
     @property

@@ -15,7 +15,6 @@ from autoscaler.ports import PlacementPublisher
 from autoscaler.testing import FakePlacements
 from tests.until import until
 
-PATIENCE_S = 60.0
 Owners = Mapping[TopicPartition, str]
 
 

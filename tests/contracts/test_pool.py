@@ -17,7 +17,6 @@ from autoscaler.ports import PoolState, WorkerPool
 from autoscaler.testing import FakeClock, FakePool
 from tests.until import until
 
-PATIENCE_S = 90.0
 NOBODY: frozenset[int] = frozenset()
 WORKER = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nwhile True: time.sleep(1)"
 

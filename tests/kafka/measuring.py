@@ -19,6 +19,7 @@ from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import Plan, read_shard, shards
 from autoscaler.streaming.state import State, dump, load
 from autoscaler.streaming.window_inputs import Rules
+from tests.until import until
 
 Setting = str | int | float | bool
 
@@ -111,11 +112,7 @@ class Measured:
 
     def until(self, holds: Callable[[LoadSnapshot], bool], *, within_s: float = 60.0, every_s: float = 0.25) -> LoadSnapshot:
         """Run batches until the only group's snapshot is as wanted."""
-        limit = time.monotonic() + within_s
-        while not holds(found := self.one()):
-            assert time.monotonic() < limit, found
-            time.sleep(every_s)
-        return found
+        return until("a snapshot as wanted", self.one, holds, within_s=within_s, every_s=every_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +195,8 @@ class Load:
 
     def _settle(self) -> None:
         """Wait until everything sent so far is acknowledged."""
-        sent, limit = self._sent, time.monotonic() + 60
-        while sum(map(len, self.arrived.values())) < sent:
-            assert time.monotonic() < limit
-            time.sleep(0.005)
+        sent = self._sent
+        until(f"{sent} are acknowledged", lambda: sum(map(len, self.arrived.values())), lambda n: n >= sent, every_s=0.005)
 
     def _run(self) -> None:
         began, payload = time.monotonic(), bytes(i % 251 for i in range(self._size))

@@ -19,6 +19,7 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupMembers, TopicPartition
+from tests.until import until
 
 _PATIENCE_S = 60.0
 _CALM_S = 0.7  # a cooperative group is stable between its rebalances, too
@@ -106,17 +107,20 @@ class Members:
 
     def stable(self, reader: KafkaGroupReader, count: int, partitions: int) -> GroupMembers:
         """Wait until so many members share so many partitions and nothing changes any more, and return what they hold."""
-        limit, since, before = time.monotonic() + _PATIENCE_S, time.monotonic(), None
-        while True:
-            found = reader.members(self.group)
+        before: GroupMembers | None = None
+        calm_at = 0.0
+
+        def calm(found: GroupMembers | None) -> bool:
+            nonlocal before, calm_at
             same = found is not None and before is not None and found.members == before.members
             if not same or found is None or not _complete(found, count, partitions):
-                since = time.monotonic()
-            elif time.monotonic() - since > _CALM_S:
-                return found
+                calm_at = time.monotonic() + _CALM_S
             before = found
-            assert time.monotonic() < limit, found
-            time.sleep(0.05)
+            return time.monotonic() > calm_at
+
+        found = until(f"{count} members keep {partitions} partitions", lambda: reader.members(self.group), calm)
+        assert found is not None
+        return found
 
 
 def _complete(found: GroupMembers, count: int, partitions: int) -> bool:

@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pytest
 import yaml
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -24,6 +22,7 @@ from autoscaler.devtools.broker import Cluster
 from autoscaler.devtools.verify.__main__ import check
 from autoscaler.devtools.verify.finding import Finding
 from autoscaler.devtools.verify.run import Run
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC, GROUP, CAPACITY, PARTITIONS = "orders", "shop", 300_000.0, 8
@@ -103,12 +102,10 @@ class Shop:
         return max((at.timestamp() for at in times), default=0.0)
 
     def wait(self, what: str, condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
-        limit = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > limit:
-                last = "\n".join(f"{c['reason']} {c['limited_by']} {c['detail']}" for c in self.cycles()[-5:])
-                pytest.fail(f"{what} did not happen in {timeout_s:.0f} s; the last cycles:\n{last}")
-            time.sleep(0.01)
+        def last() -> str:
+            return "\n".join(f"{c['reason']} {c['limited_by']} {c['detail']}" for c in self.cycles()[-5:])
+
+        until(what, condition, explain=last, within_s=timeout_s)
 
     def settles(self, what: str, since: float, timeout_s: float = 240.0) -> int:
         """Wait until a cycle after ``since`` finds all well; return how many consumers there are."""

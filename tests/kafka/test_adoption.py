@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.test_application import ROOT, commands
+from tests.until import until
 
 TOPIC = GROUP = "orders"  # as in the page's configuration
 PARTITIONS = 4
@@ -99,14 +100,12 @@ class Group:
         refused = [float(str(c["t"])) for c in self.cycles() if c["reason"] == "PAUSED" and said in str(c["detail"])]
         return refused[-1] - refused[0] if refused else 0.0
 
-    def until(self, what: str, look: Callable[[], bool], patience_s: float = 120) -> None:
-        limit = time.monotonic() + patience_s
-        while not look():
-            if time.monotonic() > limit:
-                last = [f"{c['reason']} {c['detail']}" for c in self.cycles()[-3:]]
-                said = (self.folder / "commands.log").read_text(encoding="utf-8", errors="replace")[-3000:]
-                pytest.fail(f"never happened: {what}\n{last}\n{said}")
-            time.sleep(0.05)
+    def until(self, what: str, look: Callable[[], bool]) -> None:
+        def last() -> str:
+            said = (self.folder / "commands.log").read_text(encoding="utf-8", errors="replace")[-3000:]
+            return "\n".join([*(f"{c['reason']} {c['detail']}" for c in self.cycles()[-3:]), said])
+
+        until(what, look, explain=last)
 
     def close(self) -> None:
         for child in self.children:

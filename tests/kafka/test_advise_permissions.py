@@ -1,7 +1,8 @@
 """The permissions that docs/operations.md names for a job that only advises: enough, none too many, and none to write with."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -24,8 +25,9 @@ from tests.kafka import broker_log
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, READ, TOPIC, Grant, Permissions
 from tests.kafka.whole_step import controller, of_job, plan
+from tests.until import until
 
-USER, PATIENCE_S = "limited", 60.0
+USER = "limited"
 
 
 def of_adviser(topic: str, group: str) -> dict[str, Grant]:
@@ -102,13 +104,6 @@ def topics_are_described(seen: LoadSnapshot) -> bool:
     return bool(seen.loads) and not seen.lost
 
 
-def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.2)
-
-
 @pytest.fixture
 def topic(secure_broker: Broker, group: str) -> str:
     """A topic that ends with a marker; its group has a plan."""
@@ -148,7 +143,7 @@ def test_all_is_known_and_nothing_is_refused(secure_broker: Broker, adviser: Adv
     """But the name of a group that a client must have to read the control log, as the page says."""
     with broker_log.logging(secure_broker, broker_log.REFUSALS, "INFO"):
         said = broker_log.now(secure_broker)
-        until(lambda: not adviser.unknown(secure_broker))
+        until("nothing is unknown", lambda: not adviser.unknown(secure_broker), every_s=0.2)
         for _ in range(5):
             assert not adviser.unknown(secure_broker)
         assert {on for _, on in said.refusals(USER)} <= {"Group:LITERAL:__autoscaler_reader"}
@@ -162,7 +157,8 @@ def test_without_one_of_them_what_the_page_says_is_unknown(
     adviser = Adviser(secure_broker, topic, group)
     others = frozenset(of_adviser(topic, group)) - NEEDED_BY[missing]
     try:
-        until(lambda: missing in adviser.unknown(secure_broker) and not adviser.unknown(secure_broker) & others)
+        unknown = partial(adviser.unknown, secure_broker)
+        until(f"{missing} alone is unknown", unknown, lambda found: missing in found and not found & others, every_s=0.2)
         for _ in range(10):
             assert missing in adviser.unknown(secure_broker)
             time.sleep(0.2)

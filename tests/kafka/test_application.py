@@ -16,7 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from autoscaler.devtools.broker import Broker
 from autoscaler.worker.settings import WorkerSettings
 from tests.conftest import create_topic
-from tests.kafka.workers import Publisher, Workers, until
+from tests.kafka.workers import Publisher, Workers
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -18,7 +18,7 @@ from autoscaler.model import WorkerPhase
 from tests.conftest import create_topic
 from tests.kafka.in_process import Running
 from tests.kafka.test_control_faults import lose
-from tests.kafka.workers import until
+from tests.until import until
 
 LEASE_S = 3.0
 OWN = (CONTROL_TOPIC, HEARTBEAT_TOPIC)

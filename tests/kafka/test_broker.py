@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from kafka import KafkaAdminClient
 
 from autoscaler.devtools.broker import USERS, Broker, BrokerError, Cluster, _new_cluster_id
 from tests.conftest import create_topic
+from tests.until import until
 
 Produce = Callable[..., None]
 
@@ -92,10 +92,7 @@ def test_no_broker_outlives_its_program(tmp_path: Path) -> None:
         assert owner.stdout is not None
         broker = psutil.Process(int(owner.stdout.readline()))
         os.kill(owner.pid, signal.SIGKILL)
-    limit = time.monotonic() + 30
-    while broker.is_running() and broker.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < limit, "the broker lives on"
-        time.sleep(0.05)
+    until("the broker has ended", lambda: not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE, within_s=30)
 
 
 def test_three_nodes_replicate_and_survive_the_loss_of_one(three_brokers: Cluster, produce: Produce) -> None:
@@ -121,10 +118,7 @@ def test_only_the_admin_may_look_until_acls_say_more(secure_broker: Broker) -> N
             future.result(timeout=10)
 
     allow(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
-    limit = time.monotonic() + 20
-    while topic not in limited.list_topics(timeout=10).topics:
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    until("the topic may be described", lambda: limited.list_topics(timeout=10).topics, lambda topics: topic in topics)
     assert topic in _log_dirs(secure_broker, "admin")
     assert _log_dirs(secure_broker, "limited") == []
 

@@ -19,6 +19,7 @@ from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
 from tests.kafka.measuring import Measured
+from tests.until import until
 
 WINDOW_S, IDLE_S, BATCHES, BATCHES_PER_S, PARTITIONS = 90.0, 2.0, 32, 8, 2
 BATCH, RECORD, LARGE = 60, 1000, 900_000  # records of a batch, bytes of a record and of one that is large
@@ -53,10 +54,13 @@ class Counted:
 
     def wire(self) -> int:
         """Return the bytes that have left for brokers, once they are told of again."""
-        told, limit = self._told, time.monotonic() + 30
-        while self._told == told:
+        told = self._told
+
+        def again() -> bool:
             self.producer.poll(0.05)
-            assert time.monotonic() < limit
+            return self._told > told
+
+        until("the bytes are told of again", again, every_s=0)
         return sum(self._wire.values())
 
     def batch(self, keys: int) -> None:

@@ -24,6 +24,7 @@ from autoscaler.model import CapacitySource, Decision
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.testing import FakeAudit
 from tests.kafka.measuring import Measured
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 150.0
@@ -113,11 +114,12 @@ def test_what_workers_report_is_what_they_can_do(
         Measured(broker.connection(), (rules,), window_s=10.0) as measured,
         controlled(broker, topic, group, tmp_path / "first") as controller,
     ):
-        limit = time.monotonic() + PATIENCE_S
-        while not decisions or decisions[-1].capacity_source is not CapacitySource.MEASURED:
+
+        def cycle() -> Decision:
             decisions.append(controller.cycle(len(decisions), measured.one(), {}))
-            assert time.monotonic() < limit, decisions[-1]
-            time.sleep(0.5)
+            return decisions[-1]
+
+        until("a measured capacity", cycle, lambda d: d.capacity_source is CapacitySource.MEASURED, every_s=0.5)
         in_log = sum(f["size_bytes"] for f in measured.facts) / sum(f["log_end"] for f in measured.facts)
         true = in_log / RECORD_S
         assert decisions[0].capacity_bytes_per_s == PRIOR
@@ -145,11 +147,15 @@ def test_a_worker_twice_as_slow_as_its_peers_ends_with_about_half_of_what_they_h
         Measured(broker.connection(), (rules,), window_s=10.0) as measured,
         controlled(broker, topic, group, tmp_path / "first", environment={"SLOW_SLOT": str(slow)}) as controller,
     ):
-        limit = time.monotonic() + PATIENCE_S + 60
-        while not decisions or not decisions[-1].own_bytes_per_s or held()[slow] > partitions // 5:
+
+        def cycle() -> Decision:
             decisions.append(controller.cycle(len(decisions), measured.one(), {}))
-            assert time.monotonic() < limit, (held(), decisions[-1])
-            time.sleep(0.5)
+            return decisions[-1]
+
+        def relieved(decision: Decision) -> bool:
+            return bool(decision.own_bytes_per_s) and held()[slow] <= partitions // 5
+
+        until("the slow one has less", cycle, relieved, explain=held, within_s=PATIENCE_S + 60, every_s=0.5)
         last, before = decisions[-1], next(d for d in reversed(decisions) if not d.own_bytes_per_s)
         assert list(last.own_bytes_per_s) == [slow]
         assert last.own_bytes_per_s[slow] == pytest.approx(last.capacity_bytes_per_s / 2, rel=0.2)

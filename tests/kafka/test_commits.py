@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from autoscaler.devtools.broker import Broker
 from autoscaler.worker.commit_client import CommitClient, OnCommit
 from tests.conftest import create_topic
-from tests.kafka.workers import until
+from tests.until import until
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The control log on a real broker: fencing, restart, expiry, what is ignored, where partitions begin."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
@@ -21,7 +21,8 @@ from autoscaler.handover.placement_record import key_of as placement_key
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Epoch, Expired, Incarnation, Plan, Tp
 from autoscaler.model import TopicPartition as Partition
 from autoscaler.ports import PlanIntent
-from tests.contracts.publishers import PATIENCE_S, KafkaWorld, commit, partitions
+from tests.contracts.publishers import KafkaWorld, commit, partitions
+from tests.until import until
 
 MakeTopic = Callable[..., str]
 
@@ -63,16 +64,15 @@ def plan_in_log(world: KafkaWorld) -> Plan:
 
 def ends(control: KafkaControl) -> None:
     """See that a controller finds itself replaced; until it has read by whom, it can only say that its writing is refused."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+
+    def fenced() -> bool:
         try:
             control.observe()
         except FencedError:
-            return
-        except TransientError:
-            pass
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+            return True
+        return False
+
+    until("it is replaced", fenced, passing=TransientError)
 
 
 def test_a_second_controller_fences_the_first_which_changes_nothing_any_more(world: KafkaWorld) -> None:
@@ -143,10 +143,8 @@ def test_ticks_of_a_controller_that_has_been_replaced_end_nobody(world: KafkaWor
         first = world.publisher._log
         assert first is not None
         seen = first.own_tick_seen
-        deadline = time.monotonic() + 30
-        while first.own_tick_seen == seen or (second._log and second._log.own_tick_seen == ticks):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until("the first reads its ticks", lambda: first.own_tick_seen != seen)
+        until("the second reads its ticks", lambda: not second._log or second._log.own_tick_seen != ticks)
         second._transactions.unsure = True
         assert second.observe().epoch == 1
         ends(world.publisher)
@@ -307,10 +305,12 @@ def test_partitions_that_nobody_committed_begin_where_the_policy_says_and_later_
         admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
         producer.produce(topic, b"x", partition=0)
         assert producer.flush(30) == 0
-        deadline = time.monotonic() + 30
-        while Tp(topic_id, 3) not in plan_in_log(world).starts:
-            assert time.monotonic() < deadline
+
+        def starts() -> Mapping[Tp, int]:
             control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="two"))
+            return plan_in_log(world).starts
+
+        until("the new partition has its start", starts, lambda found: Tp(topic_id, 3) in found)
         assert plan_in_log(world).starts == {Tp(topic_id, 0): 2, Tp(topic_id, 2): 0, Tp(topic_id, 3): 0}
         commit(broker, group, topic, {0: 2})
         control.publish(PlanIntent(target=wanted, requested=frozenset({0}), summary="three"))
@@ -331,15 +331,7 @@ def test_an_offset_of_a_topic_that_is_no_more_is_none_of_the_new_one(broker: Bro
 
 def published(control: KafkaControl, intent: PlanIntent) -> None:
     """Publish the first plan of a group that has committed before: the heartbeat log may have to be observed first (rule 12)."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            control.publish(intent)
-        except TransientError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
+    until("a plan stands", lambda: control.publish(intent), passing=TransientError)
 
 
 def test_the_topics_are_made_as_the_protocol_needs_them(world: KafkaWorld) -> None:

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -15,7 +17,8 @@ from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState
 from autoscaler.ports import PlanIntent
 from tests.conftest import create_topic
-from tests.contracts.publishers import PATIENCE_S, KafkaWorld, commit, partitions
+from tests.contracts.publishers import KafkaWorld, commit, partitions
+from tests.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -34,25 +37,23 @@ def intent(world: KafkaWorld, *slots: int) -> PlanIntent:
 
 def eventually_publish(world: KafkaWorld, wanted: PlanIntent) -> int:
     """Observe and publish as the controller does, until a plan stands."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            world.publisher.observe()
-            return world.publisher.publish(wanted)
-        except TransientError:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+
+    def publish() -> int:
+        world.publisher.observe()
+        return world.publisher.publish(wanted)
+
+    return until("a plan stands", publish, passing=TransientError, every_s=0.1)
 
 
 def brought_about(world: KafkaWorld, *slots: int) -> GroupState:
     """Publish until everything lies where it should: what is not released yet is not moved again."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+    wanted = dict(zip(partitions(world), slots, strict=True))
+
+    def step() -> GroupState:
         eventually_publish(world, intent(world, *slots))
-        state = world.until(lambda s: not s.pending)
-        if state.owner == dict(zip(partitions(world), slots, strict=True)):
-            return state
-        assert time.monotonic() < deadline, state
+        return world.until(lambda s: not s.pending)
+
+    return until(f"it lies as {slots}", step, lambda state: state.owner == wanted)
 
 
 def test_a_broker_away_for_ten_seconds_is_a_passing_failure_and_nothing_is_lost(world: KafkaWorld, own_broker: Broker) -> None:
@@ -61,9 +62,9 @@ def test_a_broker_away_for_ten_seconds_is_a_passing_failure_and_nothing_is_lost(
     world.publisher.publish(intent(world, 0, 0, 1, 1))
     before = world.until(lambda s: not s.pending and len(s.owner) == 4)
     own_broker.stop()
-    stopped = time.monotonic()
+    back_at = time.monotonic() + 10
     failures = []
-    while time.monotonic() - stopped < 10:
+    while time.monotonic() < back_at:
         with pytest.raises(TransientError) as failure:
             world.publisher.publish(intent(world, 1, 1, 1, 1))
         failures.append(str(failure.value))
@@ -113,13 +114,8 @@ def test_a_control_topic_made_anew_begins_with_a_plan_that_waits_for_everybody(w
 
 def eventually_publish_anew(world: KafkaWorld, old: str) -> int:
     """Publish until it is in another control topic than that of this id, and return the epoch there."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        epoch = eventually_publish(world, intent(world, 0, 0, 0, 0))
-        if world.publisher._state.control_id != old:
-            return epoch
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    publish = partial(eventually_publish, world, intent(world, 0, 0, 0, 0))
+    return until("another control topic", publish, lambda _: world.publisher._state.control_id != old, every_s=0.2)
 
 
 def lose(broker: Broker, *topics: str) -> None:
@@ -127,10 +123,8 @@ def lose(broker: Broker, *topics: str) -> None:
     before = describe(admin, topics)
     for future in admin.delete_topics(list(topics)).values():
         future.result(30)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(before[t] == facts for t, facts in describe(admin, topics).items()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    look = partial(describe, admin, topics)
+    until("they are gone", look, lambda found: all(before[t] != facts for t, facts in found.items()))
 
 
 def test_with_both_topics_lost_a_group_that_has_committed_is_observed_first(world: KafkaWorld, own_broker: Broker) -> None:
@@ -167,22 +161,20 @@ def test_heartbeats_deleted_before_they_were_read_prove_nothing(
         "autoscaler.adapters.control_log.publisher._REOPEN_S", 1e6
     )  # a pause looks like silence, and another reader begins
     log._consumer.pause([where])  # what the client has fetched ahead is dropped
-    deadline = time.monotonic() + PATIENCE_S
     reached = end(HEARTBEAT_TOPIC)
-    while (to := end(HEARTBEAT_TOPIC)) < reached + 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    to = until("some more heartbeats", lambda: end(HEARTBEAT_TOPIC), lambda at: at >= reached + 5, every_s=0.2)
     where.offset = to
     admin = AdminClient(own_broker.connection())
     monkeypatch.setattr(log, "end", failing)  # before there is anything to find out, also by the look that it takes now and then
     admin.delete_records([where])[where].result(30)
     log._consumer.resume([TopicPartition(HEARTBEAT_TOPIC, log._partition)])
-    while world.publisher._state.log.floor < to - 1:
-        assert time.monotonic() < deadline
-        try:
+
+    def floor() -> int:
+        with suppress(TransientError):
             world.publisher.observe()
-        except TransientError:
-            time.sleep(0.05)
+        return world.publisher._state.log.floor
+
+    until("what is lost is known", floor, lambda at: at >= to - 1)
     assert next(failures, None) is None
     state = world.until(lambda s: bool(s.workers))
     assert [w.uuid for w in state.workers] == [w.uuid for w in before.workers]

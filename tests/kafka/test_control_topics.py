@@ -16,7 +16,7 @@ from autoscaler.handover.codec import PARTITIONS
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from tests.conftest import create_topic
 from tests.kafka.test_control_faults import lose
-from tests.kafka.workers import until
+from tests.until import until
 
 SOUND = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 

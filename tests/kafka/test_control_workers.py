@@ -1,6 +1,5 @@
 """Controller, pool and the real worker together: the example application as processes, moved, killed and drained."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,9 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.model import Astray, GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanIntent
 from tests.contracts.test_pool import NOBODY, carrying, slots
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 150.0
 PARTITIONS = 6
 RECORDS = 50
 
@@ -35,16 +34,14 @@ class Group:
     logs: Path
 
     def until(self, wanted: Callable[[GroupState], bool], seen: list[HandoverDone] | None = None) -> GroupState:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+        def look() -> GroupState:
             self.control.ended(self.pool.observe().ended)
             state = self.control.observe()
             if seen is not None:
-                seen += state.completed
-            if wanted(state):
-                return state
-            assert time.monotonic() < deadline, state
-            time.sleep(0.02)
+                seen.extend(state.completed)
+            return state
+
+        return until("the group as wanted", look, wanted)
 
     def give(self, *owners: int) -> None:
         partitions = [TopicPartition(topic=self.topic, partition=n) for n in range(PARTITIONS)]
@@ -134,11 +131,8 @@ def test_a_killed_worker_is_over_at_the_next_look_and_its_partitions_go_on_elsew
     running.give(0, 0, 0, 0, 0, 0)
     running.until(lambda s: not s.pending and not s.orphans)
     produce(broker, running.topic)
-    deadline = time.monotonic() + PATIENCE_S
     everything = {(p, o) for p in range(PARTITIONS) for o in range(2 * RECORDS)}
-    while set(running.processed()) != everything:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until("all is processed", lambda: set(running.processed()) == everything)
 
 
 def test_a_restarted_worker_gets_its_slot_back(running: Group) -> None:
@@ -167,8 +161,7 @@ def test_records_deleted_before_they_were_read_are_skipped_by_the_plan_and_only_
     gone, start = TopicPartition(topic=running.topic, partition=0), RECORDS + 20
     admin = AdminClient(broker.connection())
     admin.delete_records([KafkaPartition(*gone, start)])[KafkaPartition(*gone)].result(30)
-    while running.pool.observe().running:  # who has left the group has not ended yet
-        time.sleep(0.01)
+    until("they end, which is later than they leave the group", lambda: not running.pool.observe().running)
     running.pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
     running.until(lambda s: [w.phase for w in s.workers] == ["active", "active"])
     running.give(0, 0, 0, 1, 1, 1)
@@ -179,7 +172,4 @@ def test_records_deleted_before_they_were_read_are_skipped_by_the_plan_and_only_
     running.until(lambda s: not s.astray and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS - 20)
     expected = {(p, o) for p in range(PARTITIONS) for o in range(2 * RECORDS)} - {(0, o) for o in range(RECORDS, start)}
     assert sorted(running.processed()) == sorted(expected), "the others went on, nothing came twice"
-    deadline = time.monotonic() + PATIENCE_S
-    while committed(broker, running, group)[0] != 2 * RECORDS:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until("all is committed", lambda: committed(broker, running, group)[0], lambda offset: offset == 2 * RECORDS)

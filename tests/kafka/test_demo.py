@@ -17,6 +17,7 @@ import pytest
 from autoscaler.devtools.rundir import RunDir, lock
 from autoscaler.devtools.sweep import MARK, marked, sweep, watch
 from autoscaler.errors import PermanentError
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKER_UP = "broker on free ports"
@@ -38,11 +39,12 @@ class Running:
         return self.log.read_text()
 
     def wait_until(self, condition: Callable[[], object], timeout_s: float = 240) -> None:
-        limit = time.monotonic() + timeout_s
-        while not condition():
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.02)
+        def look() -> object:
+            found = condition()
+            assert found or self.process.poll() is None, self.said
+            return found
+
+        until("what the demo is to do", look, bool, explain=lambda: self.said, within_s=timeout_s)
 
     def interrupt(self) -> None:
         """Press Ctrl-C: the terminal sends it to the whole foreground group."""
@@ -91,8 +93,7 @@ def test_a_sweep_ends_everything_of_a_run_and_nothing_else(tmp_path: Path, monke
     monkeypatch.setenv(MARK, str(tmp_path))
     obedient = subprocess.Popen(["sh", "-c", "sleep 600 & setsid sleep 601 & wait"])
     stubborn = deaf()
-    while len(list(marked(tmp_path))) < 4:
-        time.sleep(0.01)
+    until("four are marked", lambda: list(marked(tmp_path)), lambda found: len(found) >= 4)
     assert sweep(tmp_path, grace_s=0.2) == 4
     for child in (obedient, stubborn):
         child.wait(timeout=30)
@@ -183,11 +184,15 @@ def test_a_killed_demo_takes_everything_with_it_and_the_next_one_starts(demo: Ca
     running.wait_until(lambda: any("spark-submit" in c for c in commands(running.run)))
     running.process.kill()
     running.process.wait()
-    limit, seen = time.monotonic() + 60, time.monotonic()
-    while time.monotonic() - seen < 2:  # the watcher may not be through with it yet
-        assert time.monotonic() < limit
-        seen = time.monotonic() if list(marked(running.run)) else seen
-        time.sleep(0.05)
+    calm_at = time.monotonic() + 2
+
+    def left() -> list[psutil.Process]:
+        nonlocal calm_at
+        found = list(marked(running.run))
+        calm_at = time.monotonic() + 2 if found else calm_at
+        return found
+
+    until("nothing is seen for two seconds: the watcher is through with it", left, lambda _: time.monotonic() > calm_at)
     with lock(tmp_path):
         pass
     assert_nothing_stays(running)

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,9 +27,9 @@ from autoscaler.ports import PlanIntent
 from tests.conftest import create_topic
 from tests.contracts.test_pool import NOBODY, carrying, slots
 from tests.kafka.conftest import Produce
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 150.0
 PARTITIONS, LEASE_S = 4, 3.0
 pytestmark = pytest.mark.timeout(600)
 
@@ -48,15 +47,9 @@ class Copying:
     hold: Path
 
     def until(self, what: str, wanted: Callable[[GroupState], bool]) -> GroupState:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            state = self.look()
-            if state is not None and wanted(state):
-                return state
-            if time.monotonic() > deadline:
-                self.dump()
-                pytest.fail(f"{what}: {state}")
-            time.sleep(0.02)
+        state = until(what, self.look, lambda seen: seen is not None and wanted(seen), explain=self.dump)
+        assert state is not None
+        return state
 
     def dump(self) -> None:
         """Let the workers write into their logs where their threads are."""

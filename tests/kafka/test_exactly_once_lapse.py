@@ -1,7 +1,6 @@
 """A lapsed process that is exactly once takes its own transactional id before it says that it has left, or says nothing."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,6 +15,7 @@ from autoscaler.handover.records import CONTROL_TOPIC, Left
 from autoscaler.worker import ManagedConsumer, effect_loop
 from autoscaler.worker.settings import Connection
 from autoscaler.worker.transactions import fence
+from tests.until import until
 
 LEASE_S = 6.0
 
@@ -53,19 +53,12 @@ def consumer(broker: Broker, group: str) -> Iterator[ManagedConsumer]:
 
 def lapse(consumer: ManagedConsumer) -> str:
     """Let the incarnation lapse, and return its uuid when another one has joined."""
-    until(lambda: consumer.incarnation is not None)
+    until("it has joined", lambda: consumer.incarnation)
     before = consumer.incarnation
     consumer._loop._step(worker_events.LogReplaced())  # type: ignore[union-attr]
-    until(lambda: consumer.incarnation not in {None, before})
+    until("it has joined anew", lambda: consumer.incarnation not in {None, before})
     assert before is not None
     return before.uuid
-
-
-def until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 def test_it_takes_its_id_first(consumer: ManagedConsumer, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

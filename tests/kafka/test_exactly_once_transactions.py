@@ -17,6 +17,7 @@ from autoscaler.errors import PermanentError
 from autoscaler.handover.records import Incarnation
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
 from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
+from tests.until import until
 
 MakeTopic = Callable[..., str]
 Make = Callable[..., Transactions]
@@ -179,9 +180,7 @@ def test_the_permissions_that_the_page_names_are_enough_and_needed(
             assert fencing.fence(job, group, (me,)) == []
         assert any("see docs/operations.md" in r.getMessage() for r in caplog.records)
         permissions.grant("job", *of_id)
-        deadline = time.monotonic() + LONG_S
-        while fencing.fence(job, group, (me,)) != [me]:  # a permission takes a moment
-            assert time.monotonic() < deadline
+        until("it is fenced: a permission takes a moment", lambda: fencing.fence(job, group, (me,)) == [me], within_s=LONG_S)
         assert write() is Outcome.OVER
         consumer.close()
     finally:

@@ -10,6 +10,7 @@ import pytest
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.shop import PARTITIONS, TOPIC, Shop
+from tests.until import until
 
 BACK_S, FORTH_S, MINUTES_S = -600.0, 900.0, 300.0
 WITHOUT_TIMES = {
@@ -98,11 +99,14 @@ def test_a_wall_clock_that_is_set_holds_nothing_up(shop: Shop, clock: Clock) -> 
 
 def wait_for(shop: Shop, seen: int, what: str, true: Callable[[dict[str, object]], bool], clock: Clock) -> None:
     """Wait for a cycle after so many, of the clock as it is set now, of which something is true."""
-    limit = time.monotonic() + 240
-    while not any(abs(of_clock(c, clock)) < MINUTES_S and true(c) for c in shop.cycles()[seen:]):
-        last = "\n".join(f"{of_clock(c, clock):.0f} {c['reason']} {c['limited_by']} {c['detail']}" for c in shop.cycles()[-5:])
-        assert time.monotonic() < limit, f"{what} did not happen; the last cycles:\n{last}"
-        time.sleep(0.05)
+
+    def last() -> str:
+        return "\n".join(f"{of_clock(c, clock):.0f} {c['reason']} {c['limited_by']} {c['detail']}" for c in shop.cycles()[-5:])
+
+    def come() -> bool:
+        return any(abs(of_clock(c, clock)) < MINUTES_S and true(c) for c in shop.cycles()[seen:])
+
+    until(what, come, explain=last, within_s=240)
 
 
 def of_clock(cycle: dict[str, object], clock: Clock) -> float:

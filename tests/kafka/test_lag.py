@@ -20,6 +20,7 @@ from tests.builders import moment
 from tests.conftest import create_topic
 from tests.contracts.publishers import commit
 from tests.kafka.measuring import Measured
+from tests.until import until
 
 
 @contextmanager
@@ -124,10 +125,8 @@ def test_lag_in_seconds_is_the_age_of_what_is_unread_whatever_the_rate_is_now(
 def looked_at(tails: KafkaTails, spans: Mapping[Partition, Span], group: str = "g") -> Mapping[Partition, Span]:
     """Ask, wait until every partition has answered or was asked in vain, and return which of them hold nothing."""
     tails.of(group).ask(spans)
-    limit = time.monotonic() + 60
-    while not all(x in tails._found or x[0] in tails._silent for x in spans.items()):
-        assert time.monotonic() < limit, tails._found
-        time.sleep(0.05)
+    answered = lambda: all(x in tails._found or x[0] in tails._silent for x in spans.items())  # noqa: E731
+    until("every partition has answered", answered, explain=lambda: tails._found)
     return tails.of(group).empty()
 
 
@@ -198,15 +197,14 @@ def progress(measured: Measured, wanted: Progress, *, held: bool = True, parked:
         held={zero} if held else (), parked={zero} if parked else (), commits_often=True, patience_s=1.5
     )  # fmt: skip
     seen = Consumption()
-    limit = time.monotonic() + 60
-    while True:
+
+    def look() -> Progress | None:
+        nonlocal seen
         found = measured.one()
         seen = seen.measured(found, moment(found.sample_ts))
-        how = judge(found.loads[0], seen.tracks.get(zero), found.sample_ts, holding) if found.loads else None
-        if how is wanted:
-            return
-        assert time.monotonic() < limit, (how, found)
-        time.sleep(0.2)
+        return judge(found.loads[0], seen.tracks.get(zero), found.sample_ts, holding) if found.loads else None
+
+    until(f"{wanted}", look, lambda how: how is wanted, explain=measured.one, every_s=0.2)
 
 
 def test_how_a_partition_gets_on_is_seen_from_its_offsets(

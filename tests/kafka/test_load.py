@@ -21,6 +21,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.devtools.load import Log, Payloads, Tally, produce
 from autoscaler.devtools.scenario import Moment, Scenario
 from autoscaler.errors import SettingsError
+from tests.until import until
 
 USABLE = 800_000.0  # what one consumer of the demo is filled to, bytes per second
 PAYLOADS, CLIENT = Payloads(100, seed=1), Producer({"log_level": 0})  # of a load that produces nothing
@@ -195,10 +196,12 @@ def test_records_are_distinct_incompressible_and_carry_their_creation_time(
     consumer = Consumer({**broker.connection(), "group.id": group, "auto.offset.reset": "earliest", "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages: list[Message] = []
-    limit = time.monotonic() + 30
-    while len(messages) < count:
-        assert time.monotonic() < limit
-        messages += consumer.consume(100, timeout=1)
+
+    def come() -> int:
+        messages.extend(consumer.consume(100, timeout=1))
+        return len(messages)
+
+    until(f"{count} records", come, lambda n: n >= count, every_s=0)
     consumer.close()
     values = [m.value() for m in messages]
     assert len(set(values)) == count > 50
@@ -214,10 +217,7 @@ def test_told_to_end_it_waits_for_what_is_under_way_and_sums_up(
     topic = make_topic(partitions=2)
     options = ("--topic", topic, "--scenario", "steady", "--scale", "0.2", "--duration", "600", "--log", str(tmp_path))
     with running(run_load(broker, *options)) as load:
-        limit = time.monotonic() + 60
-        while not (tmp_path / "produced.jsonl").exists() or not lines(tmp_path):
-            assert time.monotonic() < limit
-            time.sleep(0.05)
+        until("a line of the log", lambda: (tmp_path / "produced.jsonl").exists() and bool(lines(tmp_path)))
         load.send_signal(signal.SIGTERM)
         assert load.wait(60) == 0
     summary = lines(tmp_path)[-1]
@@ -239,16 +239,13 @@ def test_an_outage_of_the_broker_is_waited_for(own_broker: Broker, tmp_path: Pat
             parts = [line["partitions"] for line in lines(tmp_path)] if file.exists() else []
             return sum(p[0] for part in parts if isinstance(part, dict) for p in part.values())
 
-        def until(count: int) -> None:
-            limit = time.monotonic() + 120  # of its own: how long the broker takes to start is another matter
-            while acknowledged() < count:
-                assert load.poll() is None, "the load has ended"
-                assert time.monotonic() < limit, f"{acknowledged()} of {count} records acknowledged"
-                time.sleep(0.05)
+        def reach(count: int) -> None:
+            until(f"{count} records are acknowledged", acknowledged, lambda n: n >= count or load.poll() is not None)
+            assert load.poll() is None, "the load has ended"
 
-        until(1)
+        reach(1)
         own_broker.restart()
-        until(acknowledged() + 100)
+        reach(acknowledged() + 100)
         load.terminate()
         assert load.wait(60) == 0
     assert lines(tmp_path)[-1]["failed"] == 0

@@ -1,6 +1,5 @@
 """A group of several topics of which one can be described no longer: its load is unknown, so the group stays as it is."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from tests.builders import moment, policy, state
 from tests.conftest import create_topic
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import DESCRIBE, GROUP, TOPIC, Permissions
+from tests.until import until
 
 
 @pytest.fixture
@@ -53,17 +53,19 @@ def test_a_group_is_not_shrunk_while_one_of_its_topics_cannot_be_described(
             admin.delete_topics([lost])[lost].result(30)
         else:
             permissions.revoke("job", (TOPIC, lost, DESCRIBE))
-        limit = time.monotonic() + 60
         aged = policy().stale_after_s  # so long its last rates are as good as new ones
         measured.until(lambda s: not s.known and (len(s.loads) < 4 or any(p.age_s > aged for p in s.loads)))
-        while True:  # until nothing is left of it in the measurement
+
+        def look() -> tuple[LoadSnapshot, Decision]:
             found = measured.one()
             decision = decided(topics, found)
             assert decision.consumers == 4
             assert not decision.actions
-            if {p.partition.topic for p in found.loads} != set(topics):
-                break
-            assert time.monotonic() < limit
-            time.sleep(0.2)
+            return found, decision
+
+        def gone(seen: tuple[LoadSnapshot, Decision]) -> bool:
+            return {p.partition.topic for p in seen[0].loads} != set(topics)
+
+        found, decision = until("nothing is left of it in the measurement", look, gone, every_s=0.2)
         assert lost in decision.detail
         assert lost in (found.error or "")

@@ -24,7 +24,8 @@ from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.broker_clients import Client
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
-from tests.kafka.measuring import Load, Measured
+from tests.kafka.measuring import Compared, Load, Measured
+from tests.until import until
 
 ENOUGH = 3  # snapshots compared
 SIZE = 10_000  # what a record batch adds to its records is below one percent of this
@@ -53,15 +54,18 @@ def loaded(cluster: Cluster, topic: str, partitions: int, per_s: float = 200.0, 
 
 def agreeing(measured: Measured, load: Load, holds: Callable[[LoadSnapshot], bool], *, estimated: float = 0.0) -> LoadSnapshot:
     """Compare batch after batch, until some that hold what is wanted were sharp enough to see a percent; return the last."""
-    sharp, limit = 0, time.monotonic() + 90
-    while True:
+    compared: list[Compared] = []
+
+    def look() -> LoadSnapshot:
         found = measured.until(holds)
-        compared = load.agrees(found, measured.reads, estimated=estimated)
-        sharp += compared.sharp
-        if sharp >= ENOUGH:
-            return found
-        assert time.monotonic() < limit, f"the machine is too busy to compare: {compared}"
-        time.sleep(0.25)
+        compared.append(load.agrees(found, measured.reads, estimated=estimated))
+        return found
+
+    def enough(_: LoadSnapshot) -> bool:
+        return sum(c.sharp for c in compared) >= ENOUGH
+
+    what = "a machine that is not too busy to compare"
+    return until(what, look, enough, explain=lambda: compared[-1], within_s=90, every_s=0.25)
 
 
 def filled(snapshot: LoadSnapshot) -> bool:
@@ -184,11 +188,7 @@ def test_several_groups_are_read_at_once(broker: Broker, make_topic: Callable[..
         GroupRules(group=f"{group}-b", topics=(first, second), read_committed=True),
     )
     with Measured(broker.connection(), groups) as measured:
-        limit, found = time.monotonic() + 60, measured.batch()
-        while not all(s.known for s in found.values()):
-            assert time.monotonic() < limit, found
-            time.sleep(0.2)
-            found = measured.batch()
+        found = until("all is known", measured.batch, lambda seen: all(s.known for s in seen.values()), every_s=0.2)
         assert [p.committed for p in found[group].loads] == [0, 0]
         assert sorted(str(p.partition) for p in found[f"{group}-b"].loads) == sorted(
             [f"{first}-0", f"{first}-1", f"{second}-0", f"{second}-1", f"{second}-2"]

@@ -1,6 +1,5 @@
 """The whole streaming query on a real broker: rates, several buckets, and state that outlives the query."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query
 from tests.kafka.measuring import Load, Read, Reads
+from tests.until import until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -44,14 +44,17 @@ class Watched:
         self.batches.append((number, snapshots, measured))
 
     def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 120.0) -> Mapping[str, LoadSnapshot]:
-        limit, seen = time.monotonic() + within_s, 0
-        while True:
+        seen = 0
+
+        def look() -> Mapping[str, LoadSnapshot] | None:
+            nonlocal seen
             for _, snapshots, _ in self.batches[seen:]:
                 seen += 1
                 if holds(snapshots):
                     return snapshots
-            assert time.monotonic() < limit, self.batches[-1:]
-            time.sleep(0.05)
+            return None
+
+        return until("a batch as wanted", look, explain=lambda: self.batches[-1:], within_s=within_s)
 
 
 @contextmanager
@@ -101,10 +104,7 @@ def test_a_failure_of_any_length_ends_the_query_with_its_reason(
         raise ValueError("no such luck " * 5_000)
 
     stream = query.start(spark, settings(broker, tmp_path, {group: (topic,)}), fail)
-    limit = time.monotonic() + 120
-    while stream.isActive:
-        assert time.monotonic() < limit
-        time.sleep(0.1)
+    until("the query has ended", lambda: not stream.isActive)
     assert "ValueError: no such luck" in str(stream.exception())
 
 

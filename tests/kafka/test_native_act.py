@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
 from autoscaler.testing import FakeAudit
 from tests.builders import load, snapshot
+from tests.until import until
 
 MakeTopic = Callable[..., str]
 Produce = Callable[..., None]
@@ -85,14 +85,13 @@ class World:
         return self.decisions[-1]
 
     def run_until(self, total: float, consumers: int, meanwhile: Callable[[], None] = lambda: None) -> None:
-        limit = time.monotonic() + PATIENCE_S
-        while True:
-            decision = self.cycle(total)
+        def settled(decision: Decision) -> bool:
             if (decision.reason, decision.consumers_now) == (Reason.WITHIN_TARGET, consumers):
-                return
-            assert time.monotonic() < limit, decision
+                return True
             meanwhile()
-            time.sleep(0.2)
+            return False
+
+        until(f"{consumers} consumers", lambda: self.cycle(total), settled, every_s=0.2)
 
     @property
     def scalings(self) -> list[int]:
@@ -128,10 +127,7 @@ def test_unmodified_consumers_are_scaled_up_and_down_and_nothing_is_lost(world: 
     world.run_until(300.0, 4, more)
     world.run_until(60.0, 1, more)
     more()
-    limit = time.monotonic() + PATIENCE_S
-    while len(world.processed()) < sent:
-        assert time.monotonic() < limit, (len(world.processed()), sent)
-        time.sleep(0.2)
+    until(f"{sent} are processed", lambda: len(world.processed()), lambda n: n >= sent)
     assert len(world.processed()) == sent
     assert world.scalings == [1, 4, 1], "one step each way: one rebalance per decision"
     assert "4 consumers with assignor cooperative-sticky: the hottest gets 75 B/s" in "\n".join(d.detail for d in world.decisions)

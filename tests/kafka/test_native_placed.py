@@ -1,15 +1,15 @@
 """Real members whose leader asks the controller, under the controller: placed by load, placed anew, shrunk, nothing twice."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from autoscaler.devtools.broker import Broker
-from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
-from tests.kafka.test_native_act import PARTITIONS, PATIENCE_S, MakeTopic, Produce, World
+from autoscaler.model import AddWorkers, Decision, MovePartition, Reason, RemoveWorkers
+from tests.kafka.test_native_act import PARTITIONS, MakeTopic, Produce, World
 from tests.kafka.test_plan_assignor import MEMBER, Members
+from tests.until import until
 
 LIGHT, HOT = 9.0, 80.0  # of the 80 that a consumer may be given
 
@@ -27,14 +27,11 @@ class Placed(World):
         return made
 
     def until(self, rates: Sequence[float], what: str, true: Callable[[dict[str, list[int]]], bool]) -> None:
-        limit = time.monotonic() + PATIENCE_S
-        while True:
-            decision = self.measured(rates)
-            held = self.said().held()
-            if decision.reason in {Reason.WITHIN_TARGET, Reason.UNDERUSED} and not decision.actions and true(held):
-                return
-            assert time.monotonic() < limit, (what, held, decision)
-            time.sleep(0.2)
+        def settled(decision: Decision) -> bool:
+            calm = decision.reason in {Reason.WITHIN_TARGET, Reason.UNDERUSED} and not decision.actions
+            return calm and true(self.said().held())
+
+        until(what, lambda: self.measured(rates), settled, explain=lambda: self.said().held(), every_s=0.2)
 
 
 @pytest.fixture(params=["eager", "cooperative"])

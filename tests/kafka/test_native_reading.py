@@ -18,7 +18,7 @@ from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import TopicPartition
 from tests.kafka.java_assignors import java
-from tests.kafka.test_reader import reading, until
+from tests.kafka.test_reader import described, reading
 
 MakeTopic = Callable[..., str]
 NO_TOPICS = struct.pack(">hii", 0, -1, -1)  # version, null array, null user data
@@ -31,7 +31,7 @@ def test_how_a_member_joined_is_told(broker: Broker, topic: str, group: str) -> 
     consumer.subscribe([topic])
     try:
         with reading(broker, group) as reader:
-            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(0.05))
+            found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(0.05))
     finally:
         consumer.close()
     assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), "one", "librdkafka")]
@@ -43,7 +43,7 @@ def test_a_member_that_names_its_rack_is_told_with_it(broker: Broker, topic: str
     consumer.subscribe([topic])
     try:
         with reading(broker, group) as reader:
-            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(0.05))
+            found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(0.05))
     finally:
         consumer.close()
     assert [(m.topics, m.rack, m.library) for m in found.members] == [(frozenset({topic}), "r1", "")]
@@ -110,9 +110,9 @@ def test_a_group_that_assigns_nulls_is_told_and_holds_up_no_other(broker: Broker
 
     try:
         with reading(broker, group, other) as reader:
-            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=poll)
+            found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=poll)
             at = found.at
-            until(reader, other, lambda m: m.state == "STABLE" and m.at > at, meanwhile=poll)
+            described(reader, other, lambda m: m.state == "STABLE" and m.at > at, meanwhile=poll)
     finally:
         consumer.close()
         strange.close()
@@ -123,7 +123,7 @@ def test_libraries_are_told_apart(broker: Broker, topic: str, group: str) -> Non
     consumer = KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, group_id=group)
     try:
         with reading(broker, group) as reader:
-            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))
+            found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))
     finally:
         consumer.close()
     assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "kafka-python")]
@@ -139,7 +139,7 @@ def test_what_a_member_that_follows_a_placement_calls_itself_is_told(broker: Bro
         consumer.subscribe([topic])
         try:
             with reading(broker, group) as reader:
-                found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))  # noqa: B023  called here
+                found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=lambda: consumer.poll(50))  # noqa: B023  called here
         finally:
             consumer.close()
         assert (found.assignor, [(m.name, m.topics) for m in found.members]) == (kind.name, [("left", frozenset({topic}))])
@@ -169,8 +169,8 @@ def test_kafkas_own_client_is_told_too_and_a_share_group_is_what_it_is(broker: B
                 consumer.poll(wait)
 
         with reading(broker, group, share) as reader:
-            found = until(reader, group, lambda m: m.state == "STABLE", meanwhile=poll)
-            shared = until(reader, share, lambda m: m.kind == "SHARE", meanwhile=poll)
+            found = described(reader, group, lambda m: m.state == "STABLE", meanwhile=poll)
+            shared = described(reader, share, lambda m: m.kind == "SHARE", meanwhile=poll)
         for consumer in consumers:
             consumer.close()
     assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "java")]
@@ -187,7 +187,7 @@ def test_members_with_different_subscriptions_are_found_out(broker: Broker, make
     consumers[1].subscribe(topics[:1])
     try:
         with reading(broker, group) as reader:
-            found = until(
+            found = described(
                 reader, group, lambda m: m.state == "STABLE" and len(m.members) == 2,
                 meanwhile=lambda: [c.poll(0.05) for c in consumers],
             )  # fmt: skip
@@ -196,7 +196,7 @@ def test_members_with_different_subscriptions_are_found_out(broker: Broker, make
         assert "different topics" in refused.why
         consumers[1].subscribe(topics)
         with reading(broker, group) as reader:
-            alike = until(
+            alike = described(
                 reader, group, lambda m: m.state == "STABLE" and {x.topics for x in m.members} == {frozenset(topics)},
                 meanwhile=lambda: [c.poll(0.05) for c in consumers],
             )  # fmt: skip

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import LEASE_S
 from tests.conftest import create_topic
-from tests.kafka.workers import Publisher, Workers, all_processed, until
+from tests.kafka.workers import Publisher, Workers, all_processed
+from tests.until import until
 
 OUTAGE_S = 30.0
 pytestmark = pytest.mark.timeout(600)

@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -22,7 +23,6 @@ from tests.conftest import create_topic
 from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
 from tests.kafka.whole_step import (
     PARTITIONS,
-    PATIENCE_S,
     ROOT,
     controller,
     of_job,
@@ -30,6 +30,10 @@ from tests.kafka.whole_step import (
     plan,
     take_a_whole_step,
 )
+from tests.until import PATIENCE_S, until
+
+if TYPE_CHECKING:
+    from autoscaler.adapters.control_log.publisher import KafkaControl
 
 
 @pytest.fixture
@@ -62,17 +66,11 @@ def test_a_worker_that_may_not_read_the_control_log_any_more_is_stuck_then_over_
         "CONSUMER_LOG_DIR": str(tmp_path), "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     control = controller(secure_broker, topic, group)
-    deadline = time.monotonic() + PATIENCE_S
 
     def look(wanted: Callable[[dict[str, str]], bool]) -> dict[str, str]:
-        """Return the phase of every live incarnation, once they are as wanted."""
-        phases: dict[str, str] = {}
-        while not wanted(phases):
-            assert time.monotonic() < deadline, phases
-            time.sleep(0.05)
-            with suppress(TransientError):  # a cycle on a busy machine waits for the next one
-                phases = {w.uuid: w.phase.value for w in control.observe().workers}
-        return phases
+        """Return the phase of every live incarnation, once they are as wanted: on a busy machine a cycle may fail."""
+        phases = lambda: {w.uuid: w.phase.value for w in control.observe().workers}  # noqa: E731
+        return until("phases as wanted", phases, wanted, passing=TransientError)
 
     command = [sys.executable, str(Path(__file__).with_name("held_consumer.py"))]
     with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
@@ -110,15 +108,13 @@ def test_dead_letters_need_write_on_their_topic_and_nothing_else(
     control = controller(secure_broker, topic, group)
     letters = Consumer({**secure_broker.connection(), "group.id": f"reader-{group}", "enable.auto.commit": False})
     letters.assign([LogPosition(dead, 0, 0)])
-    deadline = time.monotonic() + PATIENCE_S
     with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
         try:
-            while not any(w.phase is WorkerPhase.ACTIVE for w in control.observe().workers):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until("it is active", lambda: any(w.phase is WorkerPhase.ACTIVE for w in control.observe().workers))
             control.publish(plan(topic, 0, 0, 0, 0))
-            while (letter := letters.poll(0.1)) is None or letter.error() is not None:
-                assert time.monotonic() < deadline, (tmp_path / "err").read_text(encoding="utf-8")
+            said = partial((tmp_path / "err").read_text, encoding="utf-8")
+            letter = until("a letter", lambda: letters.poll(0.1), lambda x: x is not None and x.error() is None, explain=said)
+            assert letter is not None
             assert letter.value() == b"fail"
         finally:
             process.kill()
@@ -143,9 +139,7 @@ def test_without_one_of_them_the_controller_cannot_act(
 ) -> None:
     assert act(secure_broker, topic, group), "with all of them it can"
     permissions.revoke("job", grant_of(missing, topic, group))
-    deadline = time.monotonic() + PATIENCE_S
-    while act(secure_broker, topic, group):
-        assert time.monotonic() < deadline, "it can do without"
+    until("it cannot do without", lambda: not act(secure_broker, topic, group))
 
 
 @pytest.mark.parametrize(
@@ -157,16 +151,20 @@ def test_a_missing_permission_for_the_logs_is_named(  # noqa: PLR0917  (fixtures
     secure_broker: Broker, permissions: Permissions, topic: str, group: str, what: AclOperation, named: str, log: str
 ) -> None:
     permissions.revoke("job", (TOPIC, log, what))
-    said, deadline, control = "", time.monotonic() + PATIENCE_S, None
+    control: KafkaControl | None = None
+
+    def said() -> str:
+        nonlocal control
+        try:
+            control = control or controller(secure_broker, topic, group)
+            control.observe()
+        except AutoscalerError as e:
+            return str(e)
+        return ""
+
+    wanted = f"this user may not {named} {log}: give it the permission, see docs/operations.md"
     try:
-        while f"this user may not {named} {log}: give it the permission, see docs/operations.md" not in said:
-            assert time.monotonic() < deadline, said
-            try:
-                control = control or controller(secure_broker, topic, group)
-                control.observe()
-            except AutoscalerError as e:
-                said = str(e)
-            time.sleep(0.1)
+        until(wanted, said, lambda text: wanted in text, every_s=0.1)
     finally:
         if control is not None:
             control.close()
@@ -201,14 +199,16 @@ def test_a_worker_needs_nothing_for_the_group_that_its_reader_of_the_control_log
     with (tmp_path / "err").open("ab") as err, subprocess.Popen(command, env=environment, stderr=err) as process:
         try:
             beats: list[Heartbeat] = []
-            deadline = time.monotonic() + PATIENCE_S
-            while not beats or beats[-1].stamp - beats[0].stamp < 4 * longest_s:
-                assert time.monotonic() < deadline, (tmp_path / "err").read_text(encoding="utf-8")
-                time.sleep(0.05)
+            said = partial((tmp_path / "err").read_text, encoding="utf-8")
+
+            def span_s() -> float:
                 with suppress(TransientError):  # a cycle on a busy machine waits for the next one
                     control.observe()
-                beats += [b.heartbeat for b in control._state.beats.values() if b.heartbeat not in beats[-1:]]
-            assert {b.phase for b in beats} <= {Phase.JOINING, Phase.ACTIVE}, (tmp_path / "err").read_text(encoding="utf-8")
+                beats.extend(b.heartbeat for b in control._state.beats.values() if b.heartbeat not in beats[-1:])
+                return beats[-1].stamp - beats[0].stamp if beats else 0.0
+
+            until("it beats for four times that long", span_s, lambda lasted: lasted >= 4 * longest_s, explain=said)
+            assert {b.phase for b in beats} <= {Phase.JOINING, Phase.ACTIVE}, said()
         finally:
             process.kill()
             control.close()

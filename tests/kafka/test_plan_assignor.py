@@ -7,6 +7,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from operator import eq
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from autoscaler.assignor import Placements, PlanAssignor, placement_follower
 from autoscaler.devtools.broker import Broker
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
+from tests.until import until
 
 PARTITIONS, PATIENCE_S = 6, 150.0
 MEMBER = Path(__file__).with_name("plan_member.py")
@@ -54,11 +57,11 @@ class Members:
         return Counter((x["p"], x["o"]) for f in files for x in self.lines(f.stem) if "p" in x)  # type: ignore[misc]
 
     def wait(self, what: str, true: Callable[[], bool]) -> None:
-        limit = time.monotonic() + PATIENCE_S
-        while not true():
+        def explain() -> str:
             said = "\n".join(f"{n}: {(self.folder / f'{n}.err').read_text(errors='replace')[-1500:]}" for n in self.running)
-            assert time.monotonic() < limit, f"{what}: {self.held()}\n{said}"
-            time.sleep(0.05)
+            return f"{self.held()}\n{said}"
+
+        until(what, true, explain=explain)
 
     def said(self, text: str) -> bool:
         return any(text in f.read_text(encoding="utf-8", errors="replace") for f in self.folder.glob("*.err"))
@@ -153,19 +156,17 @@ def test_a_placement_that_nobody_renews_lapses(broker: Broker, group: str) -> No
     reader.on_change(told.append)
     wanted = owners("any", "x", "y")
     try:
-        began = time.monotonic()
-        while time.monotonic() - began < 10 or reader.latest() is None:
+        long_s = time.monotonic() + 10
+
+        def renewed() -> bool:
             writer.publish(wanted)
-            assert time.monotonic() - began < PATIENCE_S
-            time.sleep(0.1)
+            return time.monotonic() > long_s and reader.latest() is not None
+
+        until("it is renewed for long", renewed, every_s=0.1)
         assert len(told) == 1, "renewed, not changed"
-        while reader.latest() is not None:
-            assert time.monotonic() - began < PATIENCE_S
-            time.sleep(0.1)
+        until("it lapses", lambda: reader.latest() is None)
         writer.publish(wanted)
-        while len(told) < 2:  # meanwhile partitions may have been assigned without it
-            assert time.monotonic() - began < PATIENCE_S
-            time.sleep(0.1)
+        until("it is told again: meanwhile partitions may have been assigned without it", lambda: len(told) >= 2)
         assert reader.latest() == told[0] == told[1]
     finally:
         writer.close()
@@ -191,26 +192,19 @@ def test_a_log_is_read_on_where_reading_ended(broker: Broker, group: str, monkey
     monkeypatch.setattr(placement_follower, "KafkaConsumer", Fails)
     writer = KafkaPlacements(broker.connection(), group, valid_s=2.0)
     reader = Placements(group, bootstrap_servers=broker.bootstrap)
-    limit = time.monotonic() + PATIENCE_S
-
-    def wait(true: Callable[[], bool]) -> None:
-        while not true():
-            assert time.monotonic() < limit
-            time.sleep(0.01)
-
     try:
         writer.publish(owners("any", "x", "y"))
-        wait(lambda: reader.latest() is not None)
-        wait(lambda: reader.latest() is None)
+        until("it is read", lambda: reader.latest() is not None)
+        until("it lapses", lambda: reader.latest() is None)
         before = len(opened)
         Fails.failing = True
-        wait(lambda: len(opened) > before)
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
+        until("another connection", lambda: len(opened) > before)
+        over = time.monotonic() + 3
+        while time.monotonic() < over:
             assert reader.latest() is None, "nobody has written it again"
             time.sleep(0.01)
         writer.publish(owners("any", "y", "y"))
-        wait(lambda: reader.latest() is not None)
+        until("it is read", lambda: reader.latest() is not None)
     finally:
         writer.close()
         reader.close()
@@ -239,8 +233,8 @@ def test_members_follow_the_same_placement_again_when_its_controller_is_back(
 
         members.wait("as written, again", as_before)
         changes = sum(len(members.lines(n)) for n in NAMES)
-        until = time.monotonic() + 8  # longer than it counts, if it were not written again
-        while time.monotonic() < until:
+        over = time.monotonic() + 8  # longer than it counts, if it were not written again
+        while time.monotonic() < over:
             assert as_before()
             time.sleep(0.1)
         assert sum(len(members.lines(n)) for n in NAMES) == changes, "it is written again and again, and asked for once"
@@ -265,11 +259,12 @@ def test_a_leader_that_polls_shortly_comes_back_when_its_topic_grows(
             if count > 1:
                 admin = AdminClient(broker.connection())
                 admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
-            limit = time.monotonic() + PATIENCE_S / 5
-            while len(consumer.assignment()) != count:
-                assert time.monotonic() < limit, f"{count} partitions, it has {len(consumer.assignment())}"
+
+            def assigned() -> int:
                 consumer.poll(0)
-                time.sleep(0.001)
+                return len(consumer.assignment())
+
+            until(f"it has {count}", assigned, partial(eq, count), within_s=PATIENCE_S / 5, every_s=0.001)
     finally:
         consumer.close()
         placements.close()

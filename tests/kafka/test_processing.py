@@ -14,7 +14,8 @@ from kafka import KafkaProducer
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import Incarnation, Phase
 from autoscaler.worker.effect_loop import EXIT_HELD
-from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed, until
+from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed
+from tests.until import until
 
 Say = Callable[..., None]
 
@@ -115,9 +116,14 @@ def test_another_interrupt_releases_nothing_under_a_record_in_work(control: Publ
     alone(control, workers, 0)
     until("two are done, two in work", lambda: len(workers.processed()) == 2)
     log = workers.folder / "w-0.err"
-    while "waiting for the records in work" not in log.read_text(encoding="utf-8"):
+
+    def interrupted() -> bool:
+        if "waiting for the records in work" in log.read_text(encoding="utf-8"):
+            return True
         workers.signal("w-0", signal.SIGINT)
-        time.sleep(0.1)
+        return False
+
+    until("it waits for the records in work", interrupted, every_s=0.1)
     assert workers.ended("w-0") == -signal.SIGINT
     assert sorted(workers.processed()) == [(0, n) for n in range(4)]
 
@@ -199,7 +205,7 @@ def test_a_record_whose_headers_cannot_be_read_becomes_a_dead_letter_without_the
     producer.send(control.topic, b"fail", headers=[(NoText("name"), b"value")], partition=0).get(30)
     producer.close()
     alone(control, workers, 0, 1)
-    until("it goes on behind it", lambda: control.committed_at(0, 1), workers.said)
+    until("it goes on behind it", lambda: control.committed_at(0, 1), explain=workers.said)
     (letter,) = letters(broker, dead, 1)
     assert letter.value() == b"fail"
     assert dict(letter.headers() or ())["dead-letter.headers"] == b"left out: their names are no UTF-8"

@@ -16,6 +16,7 @@ from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.model import GroupMembers, TopicPartition
 from autoscaler.testing import FakeClock
 from tests.conftest import create_topic
+from tests.until import until
 
 PATIENCE_S = 150.0
 
@@ -29,21 +30,22 @@ def reading(broker: Broker, *groups: str) -> Iterator[KafkaGroupReader]:
         reader.close()
 
 
-def until(
+def described(
     reader: KafkaGroupReader,
     group: str,
     wanted: Callable[[GroupMembers], bool],
     *,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> GroupMembers:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        found = reader.members(group)
+    def as_wanted(found: GroupMembers | None) -> bool:
         if found is not None and wanted(found):
-            return found
-        assert time.monotonic() < deadline, found
+            return True
         meanwhile()
-        time.sleep(0.02)
+        return False
+
+    found = until(f"members of {group} as wanted", lambda: reader.members(group), as_wanted)
+    assert found is not None
+    return found
 
 
 def test_the_members_of_a_native_group_are_told_with_what_they_hold(broker: Broker, topic: str, group: str) -> None:
@@ -53,7 +55,7 @@ def test_the_members_of_a_native_group_are_told_with_what_they_hold(broker: Brok
         consumer.subscribe([topic])
     try:
         with reading(broker, group) as reader:
-            found = until(
+            found = described(
                 reader, group, lambda m: [len(x.assigned) for x in m.members] == [2, 2],
                 meanwhile=lambda: [c.poll(0.05) for c in consumers],
             )  # fmt: skip
@@ -73,7 +75,7 @@ def test_the_members_of_a_group_on_the_new_protocol_are_told_alike(broker: Broke
         consumer.subscribe([topic])
     try:
         with reading(broker, group) as reader:
-            found = until(
+            found = described(
                 reader, group, lambda m: m.state == "STABLE" and [len(x.assigned) for x in m.members] == [2, 2],
                 meanwhile=lambda: [c.poll(0.05) for c in consumers],
             )  # fmt: skip
@@ -91,8 +93,8 @@ def test_a_group_that_does_not_exist_is_dead_and_holds_up_no_other(broker: Broke
     consumer.subscribe([topic])
     try:
         with reading(broker, "no-such-group", group) as reader:
-            until(reader, group, lambda m: len(m.members) == 1, meanwhile=lambda: consumer.poll(0.05))
-            found = until(reader, "no-such-group", lambda m: m.state == "DEAD")
+            described(reader, group, lambda m: len(m.members) == 1, meanwhile=lambda: consumer.poll(0.05))
+            found = described(reader, "no-such-group", lambda m: m.state == "DEAD")
         assert found.members == ()
         assert reader.members("never-asked-for") is None
     finally:
@@ -103,7 +105,7 @@ def test_nothing_is_told_when_reads_have_failed_for_long(broker: Broker, group: 
     clock = FakeClock()
     reader = KafkaGroupReader(broker.connection(), (group,), clock, 0.1)
     try:
-        until(reader, group, lambda m: m.state == "DEAD")
+        described(reader, group, lambda m: m.state == "DEAD")
     finally:
         reader.close()
     assert reader.members(group) is not None
@@ -159,7 +161,7 @@ def test_memberships_are_read_again_after_the_broker_that_knows_them_is_gone(thr
 
     def read_after(at: float, members: int) -> None:
         wanted = lambda m: m.at > at and len(m.members) >= members  # noqa: E731
-        until(reader, group, wanted, meanwhile=lambda: consumer.poll(0.05))
+        described(reader, group, wanted, meanwhile=lambda: consumer.poll(0.05))
 
     try:
         read_after(0, 1)

@@ -18,6 +18,7 @@ from tests.conftest import create_topic
 from tests.kafka import broker_log
 from tests.kafka.shop import ROOT
 from tests.kafka.whole_step import plan
+from tests.until import until
 
 PARTITIONS, PATIENCE_S, COUNTED = 2, 240.0, 15
 PER_TRIGGER = {"LIST_OFFSETS": 2, "DESCRIBE_LOG_DIRS": 1, "OFFSET_FETCH": 1}  # of measuring, to one broker
@@ -79,10 +80,7 @@ def asked(broker: Broker, lines: Path) -> tuple[int, float, "Counter[tuple[str, 
 
 
 def await_cycles(lines: Path, wanted: int) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while len(cycles(lines, name(0))) < wanted:
-        assert time.monotonic() < limit
-        time.sleep(0.2)
+    until(f"{wanted} cycles", lambda: len(cycles(lines, name(0))), lambda n: n >= wanted, within_s=PATIENCE_S, every_s=0.2)
 
 
 def on_the_page() -> frozenset[str]:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.conftest import create_topic
 from tests.contracts.publishers import commit
 from tests.kafka.conftest import Produce
 from tests.kafka.log_worker import LogWorker
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 400.0
@@ -56,12 +56,8 @@ def offset(broker: Broker, group: str, partition: int) -> int:
         reader.close()
 
 
-def until(control: KafkaControl, wanted: Callable[[GroupState], bool]) -> GroupState:
-    deadline = time.monotonic() + PATIENCE_S
-    while not wanted(state := control.observe()):
-        assert time.monotonic() < deadline, state
-        time.sleep(0.1)
-    return state
+def observed(control: KafkaControl, wanted: Callable[[GroupState], bool]) -> GroupState:
+    return until("the group as wanted", control.observe, wanted, within_s=PATIENCE_S, every_s=0.1)
 
 
 @pytest.mark.slow
@@ -78,17 +74,17 @@ def test_what_stands_still_is_kept_by_its_owner_and_what_is_parked_by_the_contro
     zero, one = Partition("t", 0), Partition("t", 1)
     other = LogWorker(forgetful.bootstrap, "g", "g-1", instance="i-1")
     try:
-        until(control, lambda s: {w.instance for w in s.workers if w.phase == "active"} == {worker, "i-1"})
+        observed(control, lambda s: {w.instance for w in s.workers if w.phase == "active"} == {worker, "i-1"})
         control.publish(PlanIntent(target={zero: 0, one: 1}, requested=frozenset({0, 1}), summary=""))
-        until(control, lambda s: not s.pending and len(s.owner) == 2)
-        until(control, lambda _: offset(forgetful, "g", 0) == 5)
+        observed(control, lambda s: not s.pending and len(s.owner) == 2)
+        observed(control, lambda _: offset(forgetful, "g", 0) == 5)
         commit(forgetful, "g", "t", {1: 2})
         other.silence()
         control.ended(frozenset({"i-1"}))
-        state = until(control, lambda s: set(s.parked) == {one})
+        state = observed(control, lambda s: set(s.parked) == {one})
         control.publish(PlanIntent(target=state.owner, requested=frozenset({0}), summary="", parked=frozenset({one})))
         commit(forgetful, "nobody", "t", {0: 3})
-        until(control, lambda _: offset(forgetful, "nobody", 0) < 0)
+        observed(control, lambda _: offset(forgetful, "nobody", 0) < 0)
         assert (offset(forgetful, "g", 0), offset(forgetful, "g", 1)) == (5, 2)
     finally:
         other.silence()

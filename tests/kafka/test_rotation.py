@@ -17,9 +17,9 @@ from tests.kafka.measuring import Measured
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker
 from tests.kafka.whole_step import controller, of_job, plan
+from tests.until import until
 
 OLD, NEW = "what it was before", "what it is by now"
-PATIENCE_S = 90.0
 LAPSED_S = 75.0  # for so long the first certificate is good: a busy machine takes its time to connect everybody
 
 
@@ -34,13 +34,6 @@ def scrambled(tmp_path: Path) -> Iterator[PasswordBroker]:
 def certified(tmp_path: Path) -> Iterator[CertificateBroker]:
     with CertificateBroker(tmp_path / "certificates") as broker:
         yield broker
-
-
-def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.2)
 
 
 class Everybody:
@@ -99,16 +92,18 @@ def test_every_client_of_the_job_takes_a_changed_password_and_none_says_it(
     caplog.set_level(logging.DEBUG)
     everybody = Everybody(scrambled, group)
     try:
-        until(lambda: all(everybody.working(0.0)))
+        until("all work", lambda: everybody.working(0.0), all, every_s=0.2)
         everybody.publish()
         scrambled.set_password("job", NEW)
         scrambled.password("job").write_text(OLD)
-        until(lambda: all(everybody.working(0.0)))  # old connections go on
+        until("all work", lambda: everybody.working(0.0), all, every_s=0.2)  # old connections go on
         scrambled.restart()
         at = time.time()
-        until(lambda: not any(everybody.working(at)))  # nobody gets in with the old one
+        until(
+            "none works", lambda: everybody.working(at), lambda found: not any(found), every_s=0.2
+        )  # nobody gets in with the old one
         scrambled.password("job").write_text(NEW)
-        until(lambda: all(everybody.working(at)))
+        until("all work again", lambda: everybody.working(at), all, every_s=0.2)
         everybody.publish()
     finally:
         everybody.close()
@@ -125,16 +120,16 @@ def test_every_client_of_the_job_takes_a_renewed_certificate_and_none_says_its_k
     old = certified.certificates.of("job", until=over)[1].read_text()
     everybody = Everybody(certified, group)
     try:
-        until(lambda: all(everybody.working(0.0)))
+        until("all work", lambda: everybody.working(0.0), all, every_s=0.2)
         everybody.publish()
         time.sleep(max(0.0, over + 1.0 - time.time()))
         at = time.time()
-        until(lambda: all(everybody.working(at)))  # who is connected goes on with one that is over
+        until("all work again", lambda: everybody.working(at), all, every_s=0.2)  # who is connected goes on with one that is over
         certified.restart()
         at = time.time()
-        until(lambda: not any(everybody.working(at)))  # nobody gets in with it
+        until("none works", lambda: everybody.working(at), lambda found: not any(found), every_s=0.2)  # nobody gets in with it
         new = certified.certificates.of("job")[1].read_text()
-        until(lambda: all(everybody.working(at)))
+        until("all work again", lambda: everybody.working(at), all, every_s=0.2)
         everybody.publish()
     finally:
         everybody.close()

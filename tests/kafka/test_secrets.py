@@ -1,6 +1,5 @@
 """The whole job on a broker that asks for a password: where it may be read by, and that it is written nowhere else."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.kafka.permissions import Permissions
 from tests.kafka.secured import PasswordBroker
 from tests.kafka.shop import GROUP, PARTITIONS, TOPIC, Shop
 from tests.kafka.whole_step import of_job, of_worker
+from tests.until import until
 
 UNSAID = "what nobody but the brokers may know"
 RECORDS = 400
@@ -61,18 +61,22 @@ def logs(shop: Shop) -> bytes:
     """Return everything in the control log and the heartbeat log."""
     consumer = Consumer({**shop.broker.connection(), "group.id": "nobody", "enable.partition.eof": True})
     consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC) for p in range(LOGS)])
-    found, ended, limit = bytearray(), 0, time.monotonic() + 60
+    found, ended = bytearray(), 0
+
+    def read() -> int:
+        nonlocal ended
+        message = consumer.poll(0.5)
+        if message is None:
+            return ended
+        if (error := message.error()) is None:
+            found.extend((message.key() or b"") + (message.value() or b""))
+        else:
+            assert error.code() == KafkaError._PARTITION_EOF
+            ended += 1
+        return ended
+
     try:
-        while ended < 2 * LOGS:
-            assert time.monotonic() < limit
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            if (error := message.error()) is None:
-                found += (message.key() or b"") + (message.value() or b"")
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF
-                ended += 1
+        until("every log is read to its end", read, lambda n: n == 2 * LOGS, every_s=0)
     finally:
         consumer.close()
     return bytes(found)

@@ -1,6 +1,5 @@
 """One connection block for both clients, on brokers that ask for certificates or for SCRAM, with ACLs on."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from tests.conftest import create_topic
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker
-from tests.kafka.whole_step import PATIENCE_S, of_job, of_worker, take_a_whole_step
+from tests.kafka.whole_step import of_job, of_worker, take_a_whole_step
+from tests.until import until
 
 SECRETS = {"job": "the job's own secret", "worker": "the worker's own secret"}
 
@@ -38,10 +38,7 @@ def whole_step(broker: CertificateBroker | PasswordBroker, group: str, directory
     take_a_whole_step(broker, topic, group, directory)
     reader = KafkaGroupReader(broker.connection("job"), (group,), SystemClock(), 0.1)
     try:
-        limit = time.monotonic() + PATIENCE_S
-        while (members := reader.members(group)) is None:
-            assert time.monotonic() < limit
-            time.sleep(0.1)
+        members = until("the group is known", lambda: reader.members(group))
         assert members.members == ()
     finally:
         reader.close()

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,7 @@ from tests.kafka.measuring import Measured
 from tests.kafka.permissions import DESCRIBE, TOPIC, Permissions
 from tests.kafka.shop import PARTITIONS, Shop
 from tests.kafka.shop import TOPIC as ORDERS
-
-PATIENCE_S = 60.0
+from tests.until import until
 
 
 def listed(snapshot: LoadSnapshot) -> set[str]:
@@ -38,13 +37,6 @@ def delete(broker: Broker, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(30)
 
 
-def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.1)
-
-
 def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(broker: Broker, group: str) -> None:
     rules = (
         GroupRules(group=group, topics=(f"^{group}-in", f"!^{group}-in.*-dead$")),
@@ -54,14 +46,16 @@ def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(
         assert measured.batch() == {}, "nothing yet, and no error"
         first, other = create_topic(broker, f"{group}-in-1", 2), create_topic(broker, f"{group}-other", 1)
         create_topic(broker, f"{group}-in-1-dead", 1)
-        until(lambda: {g: listed(s) for g, s in measured.batch().items()} == {group: {first}, f"{group}-other": {other}})
+        each = {group: {first}, f"{group}-other": {other}}
+        until("each has its own", lambda: {g: listed(s) for g, s in measured.batch().items()}, lambda found: found == each)
         second = create_topic(broker, f"{group}-in-2", 3)
-        until(lambda: (found := measured.batch()[group]).known and len(found.loads) == 5)
+        until("the new one is known", lambda: measured.batch()[group], lambda found: found.known and len(found.loads) == 5)
         delete(broker, second)
-        until(lambda: listed(found := measured.batch()[group]) == {first} and found.known and not found.lost)
+        only = lambda found: listed(found) == {first} and found.known and not found.lost  # noqa: E731
+        until("it is gone", lambda: measured.batch()[group], only)
         delete(broker, first)
         delete(broker, other)
-        until(lambda: measured.batch() == {})  # the last of them goes too
+        until("the last of them goes too", measured.batch, lambda found: found == {})
 
 
 def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(secure_broker: Broker, group: str) -> None:
@@ -70,9 +64,10 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(sec
     permissions.grant("job", *((TOPIC, t, DESCRIBE) for t in (kept, lost)))
     try:
         with Measured(secure_broker.connection("job"), (GroupRules(group=group, topics=(f"^{group}-",)),)) as measured:
-            until(lambda: [listed(s) for s in measured.batch().values()] == [{kept, lost}])  # nothing until brokers know of it
+            both = lambda found: [listed(s) for s in found.values()] == [{kept, lost}]  # noqa: E731
+            until("brokers know of it", measured.batch, both)
             permissions.revoke("job", (TOPIC, lost, DESCRIBE))
-            until(lambda: listed(measured.one()) == {kept})
+            until("one is lost", measured.one, lambda found: listed(found) == {kept})
             assert measured.one().lost == {lost}
     finally:
         permissions.revoke("job")
@@ -91,9 +86,9 @@ def test_a_plan_names_what_a_pattern_means_by_now(broker: Broker, group: str) ->
             owner = world.until(lambda _: True).owner
             return set(owner) == {p for p in everything if p.topic != dead}
 
-        until(planned)
+        until("a plan", planned)
         delete(broker, second)
-        until(lambda: {p.topic for p in world.until(lambda _: True).owner} == {first})
+        until("only one is left", lambda: {p.topic for p in world.until(lambda _: True).owner}, lambda found: found == {first})
     finally:
         world.close()
 
@@ -124,9 +119,9 @@ def test_a_native_group_that_subscribes_to_the_same_pattern_is_foretold_once_its
                 waits = {Reason.ASSIGNOR_UNPREDICTABLE, Reason.NOT_READY}
                 return listed(seen) == set(topics) and decision.reason not in waits and decision.consumers_now == 1
 
-            until(lambda: foretold(reader.members(group)))
+            until("what was foretold", lambda: foretold(reader.members(group)))
             topics.append(create_topic(broker, f"{group}-2", 2))
-            until(lambda: foretold(reader.members(group)))
+            until("what was foretold", lambda: foretold(reader.members(group)))
     finally:
         reader.close()
         consumer.close()

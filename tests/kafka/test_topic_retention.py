@@ -1,7 +1,6 @@
 """How long topics keep records, as a broker tells it: to who may see their settings, in one request for all of them."""
 
 import math
-import time
 
 import pytest
 from confluent_kafka.admin import AclOperation
@@ -14,15 +13,12 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.model import Retention
 from tests.conftest import create_topic
 from tests.kafka.permissions import DESCRIBE, TOPIC, Permissions
+from tests.until import until
 
 
 def known(reader: KafkaRetention, count: int) -> dict[str, Retention]:
-    limit = time.monotonic() + 60
     try:
-        while len(found := dict(reader.retention())) < count:
-            assert time.monotonic() < limit, found
-            time.sleep(0.05)
-        return found
+        return until(f"{count} are known", lambda: dict(reader.retention()), lambda found: len(found) >= count)
     finally:
         reader.close()
 

@@ -22,9 +22,9 @@ from autoscaler.model import GroupState
 from autoscaler.ports import PlanIntent
 from tests.conftest import create_topic
 from tests.contracts.publishers import KafkaWorld, partitions
+from tests.until import until
 
 MakeTopic = Callable[..., str]
-PATIENCE_S = 150.0
 
 
 @pytest.fixture
@@ -55,13 +55,7 @@ def watching(world: KafkaWorld, logs: ControlLogs, group: str) -> KafkaWatch:
 
 
 def seen(watch: KafkaWatch, wanted: Callable[[GroupState | None], bool]) -> GroupState | None:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        state = watch.observe()
-        if wanted(state):
-            return state
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
+    return until("the group as wanted", watch.observe, wanted)
 
 
 def placed(world: KafkaWorld) -> GroupState:
@@ -146,8 +140,8 @@ def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: Kafka
     placed(world)
     world.publisher.close()
     seen(watch, lambda s: s is not None and len(s.workers) == 2)
-    until = time.monotonic() + 3 * world.lease_s
-    while time.monotonic() < until:
+    over = time.monotonic() + 3 * world.lease_s
+    while time.monotonic() < over:
         state = watch.observe()
         assert state is not None
         assert len(state.workers) == 2
@@ -185,11 +179,13 @@ def test_no_defect_ends_the_looking_for_groups(world: KafkaWorld, watch: KafkaWa
     placed(world)
     with pytest.raises(TransientError, match="could not be read: RuntimeError: a defect"):
         watch.observe()
-    deadline = time.monotonic() + PATIENCE_S
-    while not isinstance(patiently(watch), GroupState):
-        assert patiently(watch) is not None, "unread is not unknown"
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+
+    def look() -> GroupState | str:
+        state = patiently(watch)
+        assert state is not None, "unread is not unknown"
+        return state
+
+    until("it is read", look, lambda state: isinstance(state, GroupState), every_s=0.1)
 
 
 def test_control_logs_that_were_made_anew_are_read_anew(own_broker: Broker) -> None:
@@ -206,10 +202,7 @@ def test_control_logs_that_were_made_anew_are_read_anew(own_broker: Broker) -> N
         for future in admin.delete_topics([CONTROL_TOPIC, HEARTBEAT_TOPIC]).values():
             future.result(30)
         controller(own_broker, "another", topic).close()  # makes them anew
-        deadline = time.monotonic() + PATIENCE_S
-        while patiently(watch) is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until("it is not known any more", lambda: patiently(watch), lambda state: state is None, every_s=0.1)
     finally:
         watch.close()
         logs.close()

@@ -24,7 +24,8 @@ from autoscaler.handover.records import (
     Tp,
     Wait,
 )
-from tests.kafka.workers import LEASE_S, ROOT, Publisher, Workers, all_processed, until
+from tests.kafka.workers import LEASE_S, ROOT, Publisher, Workers, all_processed
+from tests.until import until
 
 
 def test_partitions_move_under_load_without_loss_or_duplicate(
@@ -119,7 +120,7 @@ def test_a_topic_that_is_deleted_keeps_a_worker_neither_from_releasing_others_no
     plan(1, {kept: a, gone: a}, {})
     produce(doomed, {0: 3000})
     produce(topic, {0: 100})
-    until("it works on both", lambda: {x[0] for x in workers.lines()} == {topic, doomed}, workers.said)
+    until("it works on both", lambda: {x[0] for x in workers.lines()} == {topic, doomed}, explain=workers.said)
     control.admin.delete_topics([doomed])[doomed].result(30)
     plan(2, {kept: b}, {tp: (Wait(worker=a, epoch=2),) for tp in (kept, gone)})
     control.holds(b, {0})

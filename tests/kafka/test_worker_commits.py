@@ -10,7 +10,8 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.handover.commit_metadata import commit_metadata
 from autoscaler.handover.records import Incarnation, Tp, Wait
 from tests.kafka.in_process import Running, plan
-from tests.kafka.workers import Publisher, until
+from tests.kafka.workers import Publisher
+from tests.until import until
 
 
 @pytest.fixture

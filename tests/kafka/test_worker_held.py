@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, Phase
 from autoscaler.worker.effect_loop import EXIT_HELD
-from tests.kafka.workers import Publisher, Workers, until
+from tests.kafka.workers import Publisher, Workers
+from tests.until import until
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
-from tests.kafka.workers import Publisher, Workers, all_processed, until
+from tests.kafka.workers import Publisher, Workers, all_processed
+from tests.until import until
 
 EACH = 300
 pytestmark = pytest.mark.timeout(600)

@@ -9,7 +9,8 @@ from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
 from autoscaler.worker import idle_reason
 from tests.kafka.in_process import Running, plan
-from tests.kafka.workers import Publisher, others_write, until
+from tests.kafka.workers import Publisher, others_write
+from tests.until import until
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed, until
+from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed
+from tests.until import until
 
 
 def test_a_planned_move_repeats_nothing_after_a_late_commit(
@@ -29,11 +30,11 @@ def test_a_planned_move_repeats_nothing_after_a_late_commit(
     all_processed(workers, {0: 500})
     until("all is committed", lambda: control.committed_at(0, 500))
     workers.signal("w-0", signal.SIGCONT)
-    until("the offset went back", lambda: not control.committed_at(0, 500), workers.said)
+    until("the offset went back", lambda: not control.committed_at(0, 500), explain=workers.said)
     before = workers.processed()
     control.plan({0: c})  # everybody is well
     control.holds(c, {0})
     until("it is committed again", lambda: control.committed_at(0, 500))
     produce(topic, {0: 10})
-    until("what comes next is processed", lambda: (0, 509) in workers.processed(), workers.said)
+    until("what comes next is processed", lambda: (0, 509) in workers.processed(), explain=workers.said)
     assert {k for k, n in workers.processed().items() if n > before[k]} == {(0, 500 + n) for n in range(10)}

@@ -17,7 +17,8 @@ from autoscaler.errors import TransientError
 from tests.conftest import create_topic
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker
-from tests.kafka.whole_step import PATIENCE_S, ROOT, controller, of_job, of_worker, plan
+from tests.kafka.whole_step import ROOT, controller, of_job, of_worker, plan
+from tests.until import until
 
 PARTITIONS, RECORDS = 2, 40
 GOOD_FOR_S = 75.0  # the first certificate: a busy machine takes its time to start
@@ -54,11 +55,8 @@ class Scene:
         self.control = controller(broker, self.topic, group)
         self.produced = 0
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        limit = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < limit, (self.directory / "said").read_text()
-            time.sleep(0.1)
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        until(what, holds, explain=(self.directory / "said").read_text, every_s=0.1)
 
     def active(self) -> set[str]:
         """Return the incarnations that are at work."""
@@ -72,11 +70,11 @@ class Scene:
 
     def works(self, but: frozenset[str] = frozenset()) -> str:
         """Have what is produced now processed, by an incarnation that is none of these; return which."""
-        self.until(lambda: bool(self.active() - but))
+        self.until("a consumer works", lambda: bool(self.active() - but))
         (one,) = self.active() - but
         self.control.publish(plan(self.topic, *[0] * PARTITIONS))
         self.produce()
-        self.until(lambda: len(self.processed()) == self.produced)
+        self.until("all is processed", lambda: len(self.processed()) == self.produced)
         return one
 
     def produce(self) -> None:
@@ -90,7 +88,7 @@ class Scene:
         """Let the broker die when it has been told what to commit and has not answered."""
         before = len(self.processed())
         self.produce()
-        self.until(lambda: len(self.processed()) > before)
+        self.until("more is processed", lambda: len(self.processed()) > before)
         node = self.broker.nodes[0]
         node.signal(signal.SIGSTOP)
         time.sleep(2.0)  # more than a worker's commits are apart
@@ -108,7 +106,7 @@ def test_a_changed_password_is_taken_although_it_comes_late(tmp_path: Path, grou
             broker.set_password("worker", NEW)
             broker.password("worker").write_text(OLD)
             broker.restart()
-            scene.until(lambda: first not in scene.active())
+            scene.until("the first has ended", lambda: first not in scene.active())
             broker.password("worker").write_text(NEW)
             scene.works(frozenset({first}))
             assert process.poll() is None

@@ -1,14 +1,14 @@
 """A signal's handler raises while the next batch is being fetched, and the application goes on: nothing is skipped."""
 
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.kafka.workers import PATIENCE_S, Publisher, Workers, until
+from tests.kafka.workers import Publisher, Workers
+from tests.until import until
 
 TEARS, EACH = 6, 300
 
@@ -50,10 +50,12 @@ def torn(control: Publisher, workers: Workers, produce: Callable[..., None], top
         control.plan({0: me, 1: me})
         control.holds(me, {0, 1})
         (workers.folder / "armed").touch()
-        deadline = time.monotonic() + PATIENCE_S
-        while (workers.folder / "armed").exists():
+
+        def torn_off() -> bool:
             produce(topic, {0: 5, 1: 5})
-            assert time.monotonic() < deadline
+            return not (workers.folder / "armed").exists()
+
+        until("it is torn out of its batch", torn_off, every_s=0)
         produce(topic, {0: EACH, 1: EACH})
         me = control.incarnation("w-0", other_than=gone)
         gone |= {me}

@@ -1,7 +1,6 @@
 """A whole step of a managed group on a guarded broker, with the permissions that docs/operations.md names."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +19,10 @@ from autoscaler.streaming.lag import GroupRules
 from tests.contracts.test_pool import NOBODY, slots
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant
+from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTITIONS, RECORDS, PATIENCE_S = 4, 50, 150.0
+PARTITIONS, RECORDS = 4, 50
 OWN = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
 
 
@@ -56,14 +56,12 @@ def plan(topic: str, *owners: int) -> PlanIntent:
     return PlanIntent(target=target, requested=frozenset(owners), summary=str(owners))
 
 
-def until(pool: ProcessPool, control: KafkaControl, wanted: Callable[[GroupState], bool]) -> GroupState:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+def observed(pool: ProcessPool, control: KafkaControl, wanted: Callable[[GroupState], bool]) -> GroupState:
+    def look() -> GroupState:
         control.ended(pool.observe().ended)
-        if wanted(state := control.observe()):
-            return state
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
+        return control.observe()
+
+    return until("the group as wanted", look, wanted)
 
 
 def take_a_whole_step(broker: Broker, topic: str, group: str, directory: Path) -> None:
@@ -84,16 +82,16 @@ def take_a_whole_step(broker: Broker, topic: str, group: str, directory: Path) -
     try:
         control.publish(plan(topic, 0, 0, 0, 0))
         pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
-        until(pool, control, lambda s: [w.phase for w in s.workers] == ["active"])
+        observed(pool, control, lambda s: [w.phase for w in s.workers] == ["active"])
         control.publish(plan(topic, 0, 0, 0, 0))
-        until(pool, control, lambda s: not s.pending and len(s.owner) == PARTITIONS)
+        observed(pool, control, lambda s: not s.pending and len(s.owner) == PARTITIONS)
         pool.apply(slots(0, 1), expected=slots(0), releasable=NOBODY)
-        until(pool, control, lambda s: [w.phase for w in s.workers] == ["active", "active"])
+        observed(pool, control, lambda s: [w.phase for w in s.workers] == ["active", "active"])
         control.publish(plan(topic, 0, 0, 1, 1))
-        state = until(pool, control, lambda s: not s.pending and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS)
+        state = observed(pool, control, lambda s: not s.pending and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS)
         assert {w.slot: len(w.owned) for w in state.workers} == {0: 2, 1: 2}
         pool.apply(NOBODY, expected=slots(0, 1), releasable=slots(0, 1))
-        until(pool, control, lambda s: not s.workers)
+        observed(pool, control, lambda s: not s.workers)
     finally:
         pool.stop_all(10.0)
         pool.close()

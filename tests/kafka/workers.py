@@ -7,12 +7,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
-import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -35,21 +33,10 @@ from autoscaler.handover.records import (
     Wait,
     kafka_id,
 )
+from tests.until import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
-T = TypeVar("T")
 LEASE_S = 3.0  # where one ends
-PATIENCE_S = 150.0
-
-
-def until(what: str, look: Callable[[], T | None], explain: Callable[[], str] = str) -> T:
-    """Look again and again until something true comes back."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := look()) is None or found is False:
-        if time.monotonic() > deadline:
-            pytest.fail(f"never happened: {what}\n{explain()}")
-        time.sleep(0.02)
-    return found
 
 
 @contextmanager
@@ -285,4 +272,4 @@ class Workers:
 
 def all_processed(workers: Workers, counts: dict[int, int]) -> None:
     wanted = {(p, o) for p, n in counts.items() for o in range(n)}
-    until("every record is processed", lambda: wanted <= set(workers.processed()), workers.said)
+    until("every record is processed", lambda: wanted <= set(workers.processed()), explain=workers.said)
