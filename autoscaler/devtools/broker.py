@@ -27,6 +27,7 @@ from autoscaler.errors import PermanentError
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
+_FORMAT_S = 60.0
 # Of a cluster with an authorizer; worth nothing elsewhere.
 USERS = {name: f"{name}-secret" for name in ("admin", "limited", "job", "worker")}
 
@@ -98,9 +99,12 @@ class Node:
         if (self.data / "meta.properties").exists():
             return
         command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._settings))
-        with self.log.open("ab") as log:
-            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, timeout=60).returncode
-        if code != 0:
+        try:
+            with self.log.open("ab") as log:
+                run = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, timeout=_FORMAT_S)
+        except subprocess.TimeoutExpired as e:
+            raise BrokerError(self.explain(f"its storage was not formatted in {_FORMAT_S:.0f} s")) from e
+        if (code := run.returncode) != 0:
             raise BrokerError(self.explain(f"its storage could not be formatted (exit code {code})"))
 
     @property
