@@ -314,8 +314,16 @@ class Observation:
 
     @property
     def consumers_known(self) -> bool:
-        """Say whether anybody has looked who consumes."""
-        return self.state is not None or (self.members is not None and (bool(self.members.members) or self.unread is None))
+        """Say whether it is known who consumes.
+
+        While members of the classic protocol join anew, those that are gone are listed beside those that came, for up to their
+        session: after an outage a group would have twice its consumers. Those that are started here are known.
+        """
+        if self.state is not None:
+            return True
+        if self.members is None or (self.started is None and self.members.state.upper() == "PREPARING_REBALANCING"):
+            return False
+        return bool(self.members.members) or self.unread is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,8 @@ def _need_members(cycle: Cycle) -> Step | None:
     if cycle.observation.state is not None:
         return None
     members = cycle.observation.members
-    if cycle.policy.assignment == "managed":  # to be managed, and not yet: what its present consumers hold does not matter
+    rebalancing = members is not None and members.state.upper() in _REBALANCING
+    if cycle.policy.assignment == "managed" and not rebalancing:
         outage = bool(cycle.load.rates) and not cycle.load.fresh and not cycle.observation.consumers_known
         return Step(reason=Reason.NOT_READY, detail=_unseen(cycle.observation)) if outage else None
     if members is None:
@@ -106,7 +107,7 @@ def _need_members(cycle: Cycle) -> Step | None:
     if _is_nowhere(cycle.observation) and cycle.observation.started is None:  # where we start them, the first one makes it
         detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
         return Step(reason=Reason.NOT_READY, detail=detail)
-    if members.state.upper() in _REBALANCING:
+    if rebalancing:
         return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
     return None
 
@@ -364,7 +365,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         target=target,
         requested=wanted,
         consumers_now=len(present.live) if observation.consumers_known else None,
-        consumers=len(wanted),
+        consumers=len(wanted) if observation.consumers_known or step.requested is not None or step.target is not None else 0,
         recommended=None if advice is None else advice.consumers,
         recommended_age_s=None if advice is None else max(0.0, cycle.now - advice.at),
         lower_bound=size.lower_bound if load.rates else None,
@@ -410,7 +411,8 @@ def _advice(cycle: Cycle) -> str:
     now = f"now {many(len(present.live), 'consumer')}, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
         why = cycle.observation.unread_members or cycle.observation.unread
-        now = f"its consumers are not known: {why or 'they have not been read yet'}"
+        seen = cycle.observation.members is not None
+        now = f"its consumers are not known: {why or ('they join anew' if seen else 'they have not been read yet')}"
     elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
         now = f"no group {cycle.policy.group!r} exists on this cluster yet"
     return (

@@ -211,8 +211,23 @@ def test_while_a_native_group_rebalances_the_advice_stays_that_of_its_assignor()
     group = Advised("native", rate=35.0)
     group.run(5)
     settled = group.decisions[-1].recommended
-    group.reader.groups["g"] = members([], [], [], group_state="PREPARING_REBALANCING")
+    group.reader.groups["g"] = members([], [], [], group_state="COMPLETING_REBALANCING")
     group._look = lambda: None  # type: ignore[method-assign]
     dark = group.run(5)
+    assert {d.consumers_now for d in dark} == {3}
     assert {d.recommended for d in dark} == {settled}
     assert [d.recommended_age_s for d in dark] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@KINDS
+def test_after_an_outage_members_that_join_anew_are_not_counted_beside_their_former_selves(assignment: str) -> None:
+    """Kafka lists both for as long as a session lasts."""
+    group = Advised(assignment)
+    group.run(5)
+    group.reader.groups["g"] = members(*[[]] * 6, group_state="PREPARING_REBALANCING")
+    look, group._look = group._look, lambda: None  # type: ignore[method-assign]
+    joining = group.run(5)
+    assert {(d.consumers_now, told(d), d.recommended, d.reason) for d in joining} == {(None, None, 3, Reason.NOT_READY)}
+    assert all("rebalancing (PREPARING_REBALANCING)" in d.detail for d in joining)
+    group._look = look  # type: ignore[method-assign]
+    assert {(d.consumers_now, d.consumers) for d in group.run(5)} == {(3, 3)}
