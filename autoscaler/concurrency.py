@@ -1,33 +1,39 @@
-"""Keeps calls that never return away from who makes them. Standard library only."""
+"""Calls in threads of their own: one that never returns holds nobody up. Standard library only."""
 
-import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def bounded(call: Callable[[], object], timeout_s: float) -> None:
-    """Make a call that may never return although it was given a time.
+def started(call: Callable[[], T], name: str) -> Future[T]:
+    """Begin a call in a daemon thread of its own: those of a pool that hang with their brokers would be missed by the others."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as e:  # noqa: BLE001  (raised by who asks for the result)
+            future.set_exception(e)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def bounded(call: Callable[[], T], timeout_s: float) -> T:
+    """Return the result of a call that may never return although it was given a time.
 
     librdkafka's sending of offsets to a transaction does so while a group's coordinator is away (docs/decisions/0009).
 
     Raises:
         TimeoutError: It has not returned; its client is not to be used any more, and a thread stays behind that nobody waits for.
     """
-    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as e:  # noqa: BLE001  (raised again by who called)
-            ended.put(e)
-        else:
-            ended.put(None)
-
-    threading.Thread(target=run, name="autoscaler-bounded", daemon=True).start()
-    try:
-        error = ended.get(timeout=timeout_s)
-    except queue.Empty:
+    future = started(call, "autoscaler-bounded")
+    if not wait([future], timeout_s).done:
         msg = f"no answer within {timeout_s:.0f} s"
-        raise TimeoutError(msg) from None
-    if error is not None:
-        raise error
+        raise TimeoutError(msg)
+    return future.result()

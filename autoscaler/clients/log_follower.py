@@ -49,10 +49,7 @@ class LogFollower:
         Raises:
             KafkaException: Its broker does not answer, or refuses.
         """
-        found = self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
-        if found is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  as above
-        return found
+        return self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
 
     def begin(self, logs: Iterable[Log], *, timeout_s: float) -> dict[Log, KafkaException]:
         """Follow logs from their start on, and return those whose edges nobody tells yet, with the reason; try these again."""
@@ -88,13 +85,11 @@ class LogFollower:
         """Note how far everything has been read, now that what was fetched has been taken; also when that was nothing."""
         with self.progress:
             for message in messages:
-                topic, partition, offset = message.topic(), message.partition(), message.offset()
-                if topic is None or partition is None or offset is None:
-                    continue  # an error of the client's, of no log
+                log, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
                 if message.error() is None:
-                    self.reached.record((topic, partition), offset)
+                    self.reached.record(log, offset)
                 elif is_end(message):
-                    self.reached.end((topic, partition), offset)
+                    self.reached.end(log, offset)
             for tp in self._consumer.position(self._consumer.assignment()):
                 self.reached.position((tp.topic, tp.partition), tp.offset)
             self.progress.notify_all()

@@ -2,13 +2,14 @@
 
 Beside the path, called from the job once per micro-batch. Each cluster has a lane, which runs one cycle at a time; a lane that
 is still busy with an earlier one is left out, because the next cycle looks anew anyway. Where there is one lane, nothing runs in
-a thread of its own. Standard library only; must know neither groups nor clusters.
+a thread of its own. Must know neither groups nor clusters.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+
+from autoscaler.concurrency import started
 
 Work = Callable[[], None]
 
@@ -36,7 +37,7 @@ class Lanes:
             return frozenset()
         busy = self._finished()
         for name in work.keys() - busy:
-            self._running[name] = _started(name, work[name]), time.monotonic()
+            self._running[name] = started(work[name], f"cluster {name}"), time.monotonic()
         wait([future for name, (future, _) in self._running.items() if name not in busy], self._patience_s)
         self._finished()
         return busy
@@ -82,18 +83,3 @@ class Waits:
         began = frozenset(name for name in busy - self._told if now - self._since[name] >= self._patience_s)
         self._told = (self._told & busy) | began
         return began, over
-
-
-def _started(name: str, work: Work) -> "Future[None]":
-    future: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as e:  # noqa: BLE001  it is raised where the lanes are run
-            future.set_exception(e)
-        else:
-            future.set_result(None)
-
-    threading.Thread(target=run, name=f"cluster {name}", daemon=True).start()
-    return future

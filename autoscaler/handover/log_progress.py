@@ -31,8 +31,7 @@ class LogProgress:
 
     def end(self, log: Log, offset: int) -> None:
         """Note that the client has told the present end."""
-        self._ends[log] = offset
-        self._reach(log, offset)
+        self.begin(log, offset, offset)
 
     def offset(self, log: Log) -> int:
         """Return the offset before which everything has been read."""

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from autoscaler.clients.kafka_python import ClientError, Setting, connect, named
+from autoscaler.concurrency import started
 from autoscaler.errors import TransientError
 from autoscaler.streaming import wire_codec
 
@@ -82,10 +83,6 @@ class Client:
         """Return the same questions by kafka-python's public calls."""
         return wire_codec.plainly(self._admin, node, wanted, groups)
 
-    def drop(self) -> None:
-        """Close in the background: closing waits for a broker that may be away."""
-        threading.Thread(target=self.close, daemon=True).start()
-
     def close(self) -> None:
         """Close; a client left open would go on connecting to a broker that is gone."""
         with contextlib.suppress(Exception):
@@ -112,7 +109,9 @@ class Clients:
         with self._lock:
             until, failures, why = self._away.get(key, (0.0, 0, ""))
         if failures and time.monotonic() < until:
-            return lambda: _raise(TransientError(f"left alone after {failures} failures: {why}"))
+            refused: Future[T] = Future()
+            refused.set_exception(TransientError(f"left alone after {failures} failures: {why}"))
+            return refused.result
 
         def work() -> T:
             with self._lock:
@@ -126,11 +125,11 @@ class Clients:
                 self._drop(key)
             return out
 
-        started = _started(work)
+        asked = started(work, "kafka-read")
 
         def answer() -> T:
             try:
-                out = started.result(timeout=max(0.01, deadline - time.monotonic()))
+                out = asked.result(timeout=max(0.01, deadline - time.monotonic()))
             except (TransientError, TimeoutError, ClientError, OSError) as e:
                 raise self._failed(key, e) from e
             with self._lock:
@@ -160,22 +159,4 @@ class Clients:
         with self._lock:
             client = self._clients.pop(key, None)
         if client is not None:
-            client.drop()
-
-
-def _started(work: Callable[[], T]) -> "Future[T]":
-    """Run in a thread of its own: threads of a pool that hang with their brokers would be missed by the others."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as e:  # noqa: BLE001  it is raised where the answer is awaited
-            future.set_exception(e)
-
-    threading.Thread(target=run, name="kafka-read", daemon=True).start()
-    return future
-
-
-def _raise(error: Exception) -> Any:
-    raise error
+            started(client.close, "kafka-close")  # in the background: it waits for a broker that may be away

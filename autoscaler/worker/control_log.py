@@ -81,27 +81,15 @@ def _await_answer(admin: AdminClient) -> None:
     admin.list_topics(CONTROL_TOPIC, timeout=1.0)
 
 
-class Unread:
-    """What was fetched and not taken apart yet: of each key the last record, as compaction would leave it.
+def keep_latest(unread: dict[bytes | None, Message], messages: Iterable[Message]) -> None:
+    """Keep of each key the last record, where it stands, as compaction would leave it.
 
     Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
     """
-
-    def __init__(self) -> None:
-        self._last: dict[bytes | None, Message] = {}
-
-    def add(self, messages: Iterable[Message]) -> None:
-        """Take what a fetch has brought."""
-        for message in messages:
-            if message.error() is None:
-                key = message.key()
-                self._last.pop(key, None)  # it stands where its last record does
-                self._last[key] = message
-
-    def take(self) -> list[Message]:
-        """Return what there is, in the log's order."""
-        found, self._last = list(self._last.values()), {}
-        return found
+    for message in messages:
+        if message.error() is None:
+            unread.pop(message.key(), None)
+            unread[message.key()] = message
 
 
 class ControlLog:
@@ -132,7 +120,8 @@ class ControlLog:
     ) -> None:
         self.read_at = now()
         self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
-        self._unread, self._refused = Unread(), False
+        self._unread: dict[bytes | None, Message] = {}  # what was fetched and not taken apart yet
+        self._refused = False
         self._group = group
         self._control_id = place.control_id
         self._take = take
@@ -203,10 +192,11 @@ class ControlLog:
     def _came(self, messages: Sequence[Message]) -> None:
         """Take what a fetch has brought: records, but none before the log was read to the end that it had at first."""
         self._follower.note(messages)
-        self._unread.add(messages)
-        caught_up = self._follower.reached.caught_up(self._log)
-        if caught_up and (entries := tuple(e for m in self._unread.take() if (e := self._entry(m)) is not None)):
-            self._take(entries)
+        keep_latest(self._unread, messages)
+        if caught_up := self._follower.reached.caught_up(self._log):
+            unread, self._unread = self._unread, {}
+            if entries := tuple(e for m in unread.values() if (e := self._entry(m)) is not None):
+                self._take(entries)
         for message in messages:
             error = message.error()
             if error is None or is_end(message):
@@ -218,9 +208,7 @@ class ControlLog:
 
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            _log.debug(
-                "control log: %s", error
-            )  # of the group that the client must be named by; nothing is read or committed with it
+            _log.debug("control log: %s", error)  # of the group that the client must be named by; nothing is read with it
         else:
             self._refused = True
             _log.warning("control log: %s", error)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoscaler.handover.codec import Key, encode_key
 from autoscaler.handover.records import CONTROL_TOPIC
-from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace, Unread
+from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace, keep_latest
 
 Records = list[tuple[bytes, bytes | None]]
 logs = st.lists(st.tuples(st.sampled_from([b"plan", b"released 1", b"released 2", b"left"]), st.binary(max_size=2) | st.none()))
@@ -20,22 +20,17 @@ def records(log: Records) -> list[Message]:
     return [Message(topic="log", key=key, value=value) for key, value in log]
 
 
-def taken(unread: Unread) -> list[tuple[bytes | None, bytes | None]]:
-    return [(m.key(), m.value()) for m in unread.take()]
-
-
 @given(logs, st.integers(0, 20))
 def test_of_each_key_the_last_record_stays_where_it_stands(log: Records, cut: int) -> None:
-    unread = Unread()
-    unread.add(records(log[:cut]))
-    unread.add([*records(log[cut:]), END])
-    found = taken(unread)
+    unread: dict[bytes | None, Message] = {}
+    keep_latest(unread, records(log[:cut]))
+    keep_latest(unread, [*records(log[cut:]), END])
+    found = [(m.key(), m.value()) for m in unread.values()]
     assert dict(found) == dict(log)
     assert len(found) == len(dict(log))
     rest = iter(log)
     assert all(any(record == other for other in rest) for record in found)
     assert not log or found[-1] == log[-1]
-    assert taken(unread) == []
 
 
 @pytest.fixture
@@ -66,6 +61,9 @@ def test_nothing_is_taken_apart_before_the_log_was_read_to_its_end(
     assert entries == []
     log._came([end] if told else messages[7:])
     assert entries == keys[: 7 if told else 12]
+    log._came([Message(topic=CONTROL_TOPIC, partition=0, offset=12, key=encode_key(keys[0]))])
+    assert entries[-1] == keys[0], "from then on at once, and once"
+    assert len(entries) == (8 if told else 13)
 
 
 @pytest.mark.parametrize(("code", "refused"), [("GROUP_AUTHORIZATION_FAILED", False), ("TOPIC_AUTHORIZATION_FAILED", True)])

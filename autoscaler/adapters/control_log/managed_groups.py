@@ -7,11 +7,13 @@ both logs tells them from the others, so that what a cluster is asked does not g
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from autoscaler.adapters.kafka.control_topics import DENIED, Connection, client, client_log
 from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
+from autoscaler.concurrency import started
 from autoscaler.errors import TransientError
 from autoscaler.handover.codec import PARTITIONS, decode, partition_for
 from autoscaler.handover.log_progress import Log
@@ -21,7 +23,6 @@ _READ_S = 5.0  # at most, from the beginning: then groups wait for later cycles
 _POLL_S = 0.2
 _CALL_S = 1.0
 _AGAIN_S = 1.0  # before a log is asked for again whose broker did not answer
-_REMEMBERED = 20_000  # keys that need not be taken apart again
 _THEIRS = frozenset({"plan", "heartbeat"})  # of a group that has a plan or a worker
 _LOGS = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
 
@@ -46,13 +47,11 @@ class KnownGroups:
         self.failed_at = 0.0
         self._partitions = min(partitions, PARTITIONS)
         self._groups: set[str] = set()
-        self._keys: set[bytes] = set()
         self._stop = threading.Event()
         self._until = time.monotonic() + _READ_S
         self._consumer = client(Consumer, connection, {**FOLLOWER_SETTINGS, "auto.offset.reset": "earliest"})
         self._follower = LogFollower(self._consumer)
-        self._thread = threading.Thread(target=self._run, name="control-log-keys", daemon=True)
-        self._thread.start()
+        started(self._run, "control-log-keys")
 
     def knows(self, group: str) -> bool:
         """Say whether the logs hold a plan or a heartbeat of a group; the first call waits a moment until they have been read.
@@ -60,10 +59,9 @@ class KnownGroups:
         Raises:
             TransientError: They have not been read to their ends yet, or may not be.
         """
-        partition = partition_for(group, self._partitions)
-        wanted = [(topic, partition) for topic in _LOGS]
+        wanted = [(topic, partition_for(group, self._partitions)) for topic in _LOGS]
         with self._follower.progress:
-            done = self._follower.progress.wait_for(
+            self._follower.progress.wait_for(
                 lambda: group in self._groups or self.failures or not self._unread(wanted),
                 max(0.0, self._until - time.monotonic()),
             )
@@ -71,9 +69,8 @@ class KnownGroups:
                 return True
             if self.failures:
                 raise TransientError("; ".join(self.failures.values()))
-            if not done:
-                unread = ", ".join(topic for topic, _ in self._unread(wanted))
-                raise TransientError(f"{unread} has not been read to its end yet: partition {partition}")
+            if unread := self._unread(wanted):
+                raise TransientError(f"{', '.join(f'{t}-{p}' for t, p in unread)} has not been read to its end yet")
             return False
 
     def _unread(self, wanted: Sequence[Log]) -> list[Log]:
@@ -82,35 +79,25 @@ class KnownGroups:
     def close(self) -> None:
         """Stop reading; called while a broker is away it waits for nobody."""
         self._stop.set()
-        threading.Thread(target=self._let_go, daemon=True).start()
-
-    def _let_go(self) -> None:
-        self._thread.join()
-        self._consumer.close()
 
     def _run(self) -> None:
         begin_at, left = 0.0, [(t, p) for t in _LOGS for p in range(self._partitions)]
         while not self._stop.is_set():
             try:
                 if left and time.monotonic() >= begin_at:
-                    left, begin_at = self._begin(left), time.monotonic() + _AGAIN_S
+                    failed = self._follower.begin(left, timeout_s=_CALL_S)
+                    left, begin_at = list(failed), time.monotonic() + _AGAIN_S
+                    for (topic, _), e in failed.items():
+                        self._refuse(topic, e.args[0])
                 self._take(self._follower.fetch(_POLL_S))
             except KafkaException as e:
                 client_log.info("keys of the control log: %s", e)
                 self._stop.wait(_POLL_S)
             except Exception as e:  # noqa: BLE001  what came with a defect was not looked at: another one reads it all again
                 client_log.exception("keys of the control log could not be read")
-                with self._follower.progress:
-                    self._fail(CONTROL_TOPIC, f"{CONTROL_TOPIC} could not be read: {type(e).__name__}: {e}")
-                return
-
-    def _begin(self, logs: Sequence[Log]) -> list[Log]:
-        """Begin to read, each from its start, up to its present end at first; return those of which nobody tells these yet."""
-        failed = self._follower.begin(logs, timeout_s=_CALL_S)
-        with self._follower.progress:
-            for (topic, _), e in failed.items():
-                self._refuse(topic, e.args[0])
-        return list(failed)
+                self._fail(CONTROL_TOPIC, f"{CONTROL_TOPIC} could not be read: {type(e).__name__}: {e}")
+                break
+        self._consumer.close()
 
     def _take(self, messages: Sequence[Message]) -> None:
         with self._follower.progress:
@@ -120,8 +107,8 @@ class KnownGroups:
                     self._refuse(topic, error)
                     continue
                 self.failures.pop(topic or "", None)
-                if error is None and message.value() is not None:
-                    self._know(message.key())
+                if error is None and message.value() is not None and (group := _group_of(message.key())) is not None:
+                    self._groups.add(group)
             self._follower.note(messages)
 
     def _refuse(self, topic: str | None, error: KafkaError) -> None:
@@ -129,16 +116,14 @@ class KnownGroups:
             self._fail(topic, f"this user may not read {topic}: give it the permission, see docs/operations.md")
 
     def _fail(self, topic: str, why: str) -> None:
-        self.failed_at = self.failed_at if self.failures else time.monotonic()
-        self.failures[topic] = why
-        self._follower.progress.notify_all()
+        with self._follower.progress:
+            self.failed_at = self.failed_at if self.failures else time.monotonic()
+            self.failures[topic] = why
+            self._follower.progress.notify_all()
 
-    def _know(self, key: bytes | None) -> None:
-        if key is None or key in self._keys:
-            return
-        if len(self._keys) >= _REMEMBERED:
-            self._keys.clear()
-        self._keys.add(key)
-        parts = decode(key, None).key
-        if parts is not None and parts[0] in _THEIRS:
-            self._groups.add(str(parts[1]))
+
+@lru_cache(maxsize=20_000)  # or the same keys would be taken apart again and again
+def _group_of(key: bytes | None) -> str | None:
+    """Return the group whose plan or worker a record with this key tells of."""
+    parts = decode(key, None).key
+    return str(parts[1]) if parts is not None and parts[0] in _THEIRS else None

@@ -8,7 +8,7 @@ each has been read, writes a tick every ``tick_s``, and keeps the ids and sizes 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -148,11 +148,9 @@ class LogReader:
         self.log_start = self.end(HEARTBEAT_TOPIC, EARLIEST)
         self._queue.append(Gap(self.log_start))
         # Both by number: a fetch of one waits half a second for records, while the other's beginning is still looked up.
-        self._follow({CONTROL_TOPIC: self.end(CONTROL_TOPIC, EARLIEST), HEARTBEAT_TOPIC: self.log_start})
-        self._thread.start()
-
-    def _follow(self, starts: Mapping[str, int]) -> None:
+        starts = {CONTROL_TOPIC: self.end(CONTROL_TOPIC, EARLIEST), HEARTBEAT_TOPIC: self.log_start}
         self._follower.follow({(topic, self._partition): (start, start) for topic, start in starts.items()})
+        self._thread.start()
 
     def end(self, topic: str, spec: Any = None) -> int:
         """Return the end of a log (or what ``spec`` asks for), open transactions included.
@@ -180,8 +178,7 @@ class LogReader:
         """
         with self._follower.progress:
             if not self._follower.progress.wait_for(lambda: self._reached(topic) >= offset, timeout_s):
-                reached = self._reached(topic)
-                why = f": {self.refused[topic]}" if topic in self.refused else ""
+                reached, why = self._reached(topic), f": {self.refused[topic]}" if topic in self.refused else ""
                 raise TransientError(f"{topic} was read to offset {reached} only, not to {offset}, in {timeout_s:g} s{why}")
 
     def _reached(self, topic: str) -> int:
@@ -194,10 +191,7 @@ class LogReader:
 
     def drain(self) -> list[Entry | Gap]:
         """Take everything that has been read."""
-        out = []
-        while self._queue:
-            out.append(self._queue.popleft())
-        return out
+        return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def close(self) -> None:
         """Stop reading and release the connections."""
@@ -293,7 +287,7 @@ class LogReader:
         """Go on where the heartbeat log begins now; tried again until it is done."""
         start = self.end(HEARTBEAT_TOPIC, EARLIEST)
         self._queue.append(Gap(start))  # before anybody is told that more has been read
-        self._follow({HEARTBEAT_TOPIC: start})  # less than before where the log has lost its end
+        self._follower.follow({(HEARTBEAT_TOPIC, self._partition): (start, start)})  # less where its end was lost
         self.log_start, self._gap = start, False
 
     def _stamped(self) -> Tick:

@@ -71,12 +71,12 @@ class ControlLogs:
 
     def _look(self) -> None:
         if self._admin is None or self._stamp != stamp(self.connection):  # an old one knows the old password
-            self._forget()
+            self.close()
             self._stamp, self._admin = stamp(self.connection), admin_client(self.connection)
         answering(self._admin, self.connection, timeout_s=_CALL_S)  # without one, a request can abort the process in librdkafka
         found = describe(self._admin, _LOGS, timeout_s=_CALL_S)
         if {t: f.topic_id for t, f in found.items()} != {t: f.topic_id for t, f in self._logs.items()}:
-            self._forget()  # made anew: what was read of them means nothing any more
+            self.close()  # made anew: what was read of them means nothing any more
         self._logs = found if found.keys() >= _LOGS else {}
 
     def knows(self, group: str) -> bool:
@@ -86,7 +86,7 @@ class ControlLogs:
             TransientError: They cannot be read, or this user may not read them; says what to do.
         """
         if self._known is not None and self._known.failures and time.monotonic() - self._known.failed_at > _REOPEN_S:
-            self._forget()  # a client does not notice by itself that it may read again
+            self.close()  # a client does not notice by itself that it may read again
         if self._known is None:
             try:
                 self._known = KnownGroups(self.connection, self._logs[CONTROL_TOPIC].partitions)
@@ -99,10 +99,7 @@ class ControlLogs:
         self._admin, self._again_at = None, 0.0
 
     def close(self) -> None:
-        """Release connections."""
-        self._forget()
-
-    def _forget(self) -> None:
+        """Forget what was read, and release the connection."""
         known, self._known = self._known, None
         if known is not None:
             known.close()

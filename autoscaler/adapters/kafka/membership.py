@@ -22,6 +22,7 @@ from autoscaler.adapters.kafka.control_topics import Connection, client_log
 from autoscaler.adapters.kafka.messages import ConsumerGroupDescribeRequest
 from autoscaler.clients.kafka_python import ClientError, connect, named, translate
 from autoscaler.clients.secrets import resolve_secrets
+from autoscaler.concurrency import started
 from autoscaler.errors import AutoscalerError
 from autoscaler.handover.placement_record import introduced
 from autoscaler.model import GroupMembers, Member, TopicPartition
@@ -284,4 +285,4 @@ def _state(name: str) -> str:
 def _close(admin: KafkaAdminClient | None) -> None:
     """Close in the background: closing waits for a broker that may be away."""
     if admin is not None:
-        threading.Thread(target=admin.close, daemon=True).start()
+        started(admin.close, "kafka-close")

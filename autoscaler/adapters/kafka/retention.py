@@ -17,6 +17,7 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from autoscaler.adapters.kafka.control_topics import Connection, client_log
 from autoscaler.clients.kafka_python import ClientError, connect, named, translate
 from autoscaler.clients.secrets import resolve_secrets
+from autoscaler.concurrency import started
 from autoscaler.errors import AutoscalerError
 from autoscaler.model import Retention
 from autoscaler.topic_selection import patterns, wanted
@@ -68,7 +69,7 @@ class KafkaRetention:
                 try:
                     self.take(_ask(admin, self._wanted(admin)))
                 finally:
-                    threading.Thread(target=admin.close, daemon=True).start()  # it waits for a broker that may be away
+                    started(admin.close, "kafka-close")  # it waits for a broker that may be away
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
                 client_log.info(_UNREAD, named(e))
                 pause = _AGAIN_S

@@ -131,10 +131,9 @@ class KafkaTails:
 
     def _take(self, message: Any, left: dict[Partition, Span]) -> None:
         """Take a record, an end, or an error of one partition; whatever it is, the partition has answered."""
-        error, topic = message.error(), message.topic()
-        if topic is None or (span := left.pop(Partition(topic, message.partition()), None)) is None:
+        error, partition = message.error(), Partition(message.topic(), message.partition())
+        if (span := left.pop(partition, None)) is None:
             return
-        partition = Partition(topic, message.partition())
         if error is None or is_end(message):
             self._know(partition, span, nothing=error is not None or message.offset() >= span.end)
         else:
