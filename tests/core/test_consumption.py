@@ -37,7 +37,7 @@ def test_it_stays_small_and_in_order_and_rates_are_never_below_nothing(rows: lis
     seen = run(rows, [T0 + n for n in range(len(rows))])
     assert len(seen.samples) <= 2 * (WINDOW_S + 1)
     assert [s.at for s in seen.samples] == sorted({s.at for s in seen.samples})
-    assert all(rate is None or rate >= 0 for rate in (seen.rate(tp(0)), seen.rate(tp(1)), seen.records_per_s))
+    assert all(rate is None or rate >= 0 for rate in (seen.rate(tp(0), 0.0), seen.rate(tp(1), 0.0), seen.records_per_s))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_partition_that_comes_takes_nothing_from_the_rates_of_others() -> None
     for n in range(41):
         row = loads(10 * n) if n < 20 else loads(10 * n, 500 + n)
         seen = seen.measured(snapshot(row, at=T0 + n), moment(T0 + n))
-    assert (seen.rate(tp(0)), seen.rate(tp(1)), seen.records_per_s) == (10.0, None, None)
+    assert (seen.rate(tp(0), 0.0), seen.rate(tp(1), 0.0), seen.records_per_s) == (10.0, None, None)
 
 
 def test_a_partition_that_was_not_read_for_a_while_has_a_rate_from_when_it_was() -> None:
@@ -75,4 +75,4 @@ def test_a_partition_that_was_not_read_for_a_while_has_a_rate_from_when_it_was()
     for n in range(40):
         row = loads(10 * n if not 1 < n < 8 else None)
         seen = seen.measured(snapshot(row, at=T0 + n), moment(T0 + n))
-    assert seen.rate(tp(0)) == 10.0
+    assert seen.rate(tp(0), 0.0) == 10.0

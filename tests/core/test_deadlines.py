@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoscaler.core.group.history import History
 from autoscaler.core.load.consumption import WINDOW_S, Consumption
 from autoscaler.core.load.retention_risk import Left, Risk, find_risks, time_to_close, time_to_loss
 from autoscaler.core.moment import Moment
@@ -70,11 +71,12 @@ def test_when_the_backlog_is_worked_off(
 def risks(*seen: PartitionLoad, kept: Retention, still: frozenset[TopicPartition] = frozenset()) -> tuple[Risk, ...]:
     """Return what is at risk at the last of measurements that are ten seconds apart."""
     found: tuple[Risk, ...] = ()
-    consumption = Consumption()
+    consumption, since = Consumption(), dict[TopicPartition, float]()
     for n, one in enumerate(seen):
         measured = snapshot([one], at=T0 + 10 * n)
         consumption = consumption.measured(measured, moment(T0 + 10 * n))
-        found = find_risks(measured, {TOPIC: kept}, consumption, still=still, near_s=3600.0, tolerance=0.1)
+        found, late = find_risks(measured, {TOPIC: kept}, consumption, since, still=still, near_s=3600.0, tolerance=0.1)
+        since = dict(late)
     return found
 
 
@@ -114,18 +116,27 @@ def test_how_fast_it_is_read_is_known_after_half_a_minute_and_forgotten_with_its
     assert late.close_s is None, "nothing committed says nothing of how fast"
 
 
+def test_how_fast_it_was_read_before_it_fell_behind_says_nothing() -> None:
+    calm = [behind(committed=100 + 100 * n, lag_records=0, lag_s=0.0) for n in range(9)]
+    late = [behind(committed=900) for _ in range(4)]
+    kept = Retention(seconds=1000.0, bytes=math.inf)
+    assert risks(*calm, *late[:3], kept=kept) == ()
+    assert [r.close_s for r in risks(*calm, *late, kept=kept)] == [math.inf]
+
+
 def test_a_rate_is_over_the_last_minute_at_most() -> None:
     long = [behind(committed=100 + (0 if n < 60 else 300 * (n - 60))) for n in range(67)]
     assert risks(*long, kept=Retention(seconds=1000.0, bytes=math.inf)) == ()
 
 
 def test_a_wall_clock_that_is_set_changes_no_rate() -> None:
-    kept, consumption = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}, Consumption()
+    kept, consumption, history = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}, Consumption(), History()
     for n, one in enumerate(reading(20.0)):
         wall = T0 + 10 * n - (3600 if n == 3 else 0)
         seen = snapshot([one], at=wall)
         consumption = consumption.measured(seen, Moment(now=10.0 * n, wall=wall))
-    found = find_risks(seen, kept, consumption, still=(), near_s=3600.0, tolerance=0.1)
+        found, late = find_risks(seen, kept, consumption, history.behind_since, still=(), near_s=3600.0, tolerance=0.1)
+        history = replace(history, behind_since=late)
     assert [r.close_s for r in found] == [600.0]
 
 
@@ -136,7 +147,7 @@ def test_what_stands_still_is_left_out() -> None:
 def test_the_soonest_comes_first() -> None:
     loads = [replace(behind(lag_s=900.0 + n), partition=tp(n)) for n in range(3)]
     kept = {TOPIC: Retention(seconds=1000.0, bytes=math.inf)}
-    found = find_risks(snapshot(loads), kept, Consumption(), still=(), near_s=3600.0, tolerance=0.1)
+    found, _ = find_risks(snapshot(loads), kept, Consumption(), {}, still=(), near_s=3600.0, tolerance=0.1)
     assert [r.partition for r in found] == [tp(2), tp(1), tp(0)]
 
 

@@ -253,7 +253,7 @@ def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
         while (left := (found := measured.one()).loads[0].lag_records) != 0:
             assert left is not None
             seen = seen.measured(found, moment(found.sample_ts))
-            close_s = time_to_close(found.loads[0], seen.rate(zero))
+            close_s = time_to_close(found.loads[0], seen.rate(zero, 0.0))
             if close_s is not None:
                 told[found.sample_ts] = close_s
             commit(broker, group, topic, {0: min(backlog, int(pace * (time.time() - began)))})

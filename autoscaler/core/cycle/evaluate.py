@@ -36,14 +36,16 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
     still = frozenset(p for p, x in progress.items() if x in _STILL)
-    risks = find_risks(
+    risks, behind_since = find_risks(
         observation.snapshot,
         observation.retention,
         consumption,
+        history.behind_since,
         still=still,
         near_s=policy.retention_risk_s,
         tolerance=policy.tolerance_ratio,
     )
+    history = replace(history, behind_since=behind_since)
     present = read_present(observation, load.partitions)
     history = history.measured(consumption, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
     if policy.assignment == "native":

@@ -61,6 +61,7 @@ class History:
         unusable_since: Since when the load could not be measured in any cycle; ``None`` if it can be.
         pauses: Seconds that partitions stood still as they changed hands, of the latest handovers.
         drained: Whether more consumers drained more.
+        behind_since: Since when partitions are far behind, of which records may be deleted unread.
         consumer_drains: What consumers of a native group drain while they are behind.
         busy: What workers of a managed group process while they are busy.
         capacity: The measured capacity that is in use; ``None``: none was measured.
@@ -80,6 +81,7 @@ class History:
     unusable_since: float | None = None
     pauses: tuple[float, ...] = ()
     drained: Drained = field(default_factory=Drained)
+    behind_since: Mapping[TopicPartition, float] = field(default_factory=dict)
     consumer_drains: Drains = field(default_factory=Drains)
     busy: Busy = field(default_factory=Busy)
     capacity: Capacity | None = None

@@ -156,13 +156,18 @@ class Consumption:
 
     # --- over the window ----------------------------------------------------------------------------------------------
 
-    def rate(self, partition: TopicPartition) -> float | None:
-        """Return records per second of a partition over the window; ``None`` before it is full, or where nothing is committed."""
+    def rate(self, partition: TopicPartition, since: float) -> float | None:
+        """Return records per second of a partition over the window; ``None`` before it is full, or where nothing is committed.
+
+        Args:
+            partition: Which one.
+            since: Measurements before that do not count, nor those before its offset went back.
+        """
         track, i = self.tracks.get(partition), self.place.get(partition)
         if track is None or i is None or self.at is None or track.committed < 0:
             return None
-        begin = track.rewound_at
-        first = next((s for s in self.samples if s.committed[i] >= 0 and (begin is None or s.at >= begin)), None)
+        begin = since if track.rewound_at is None else max(since, track.rewound_at)
+        first = next((s for s in self.samples if s.committed[i] >= 0 and s.at >= begin), None)
         if first is None or self.at - first.at < WINDOW_S:
             return None
         return (track.committed - first.committed[i]) / (self.at - first.at)

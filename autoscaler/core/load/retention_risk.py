@@ -96,12 +96,13 @@ def find_risks(
     snapshot: LoadSnapshot,
     retention: Mapping[str, Retention],
     consumption: Consumption,
+    behind_since: Mapping[TopicPartition, float],
     *,
     still: Container[TopicPartition],
     near_s: float | None,
     tolerance: float,
-) -> tuple[Risk, ...]:
-    """Return the partitions that may lose records, the soonest first.
+) -> tuple[tuple[Risk, ...], Mapping[TopicPartition, float]]:
+    """Return the partitions that may lose records, the soonest first, and since when each is that is far behind.
 
     A partition is at risk when the first unread record has no more than ``near_s`` left, or a tenth of the time that it has in
     all, where that is less; or when it may be deleted before the backlog is worked off. The latter does not count for who is
@@ -111,15 +112,18 @@ def find_risks(
         snapshot: The measurement.
         retention: By topic, as far as it is known.
         consumption: How fast they are read; it knows the measurement already.
+        behind_since: What the previous call returned: how fast a partition was read before it fell behind says nothing.
         still: Partitions that stand still: they are left out, because no number of consumers reads them.
         near_s: ``None``: nothing is at risk.
         tolerance: Share of a rate that is noise.
     """
     if near_s is None or not retention:
-        return ()
-    risks = []
+        return (), {}
+    risks, since = [], dict[TopicPartition, float]()
     for x in snapshot.loads:
         p = x.partition
+        if not x.known and p in behind_since:
+            since[p] = behind_since[p]
         limits = retention.get(p.topic)
         if limits is None or not x.known or not x.lag_records or p in still:
             continue
@@ -131,10 +135,13 @@ def find_risks(
         behind = arrives is not None and x.lag_records > tolerance * arrives * left.seconds
         if not near and not behind:
             continue
-        close_s = None if x.committed is None or x.committed < 0 else time_to_close(x, consumption.rate(p))
+        close_s = None
+        if consumption.at is not None and x.committed is not None and x.committed >= 0:
+            since[p] = behind_since.get(p, consumption.at)
+            close_s = time_to_close(x, consumption.rate(p, since[p]))
         if near or (close_s is not None and close_s > left.seconds):
             risks.append(Risk(partition=p, close_s=close_s, loss_s=left.seconds, needed_bytes_per_s=_needed(x, left.seconds)))
-    return tuple(sorted(risks, key=lambda r: (r.loss_s, r.partition)))
+    return tuple(sorted(risks, key=lambda r: (r.loss_s, r.partition))), since
 
 
 def _needed(load: PartitionLoad, seconds: float) -> float | None:
