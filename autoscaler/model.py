@@ -4,10 +4,15 @@ Every type is frozen and compares by value. Rates are bytes (or records) per sec
 unless a name says otherwise, ``None`` means unknown and is never the same as zero. Nothing here reads a clock or does I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
+
+from autoscaler.findings import What
+
+_NAMED = 5  # partitions and consumers in a finding: as many as one reads
 
 
 class Reason(StrEnum):
@@ -371,6 +376,56 @@ Action = ParkPartition | ResetOffset | AddWorkers | MovePartition | RemoveWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that a rule or a guard has found; ``core/messages.py`` says it in words.
+
+    Attributes:
+        reason: What the decision gives as its reason for it; ``None`` for what is only said beside.
+        limit: The limit that it is; ``None`` if it limits nothing.
+        partitions: The first few that it is about; ``numbers["partitions"]`` says how many there are.
+        consumers: The first few that it is about, by slot; ``numbers["consumers"]`` says how many there are.
+        numbers: By name, with the unit in the name.
+        texts: Names by what they are of: a setting, a topic, an assignor, an error.
+    """
+
+    what: What
+    reason: Reason | None = None
+    limit: Reason | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    consumers: tuple[int, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        what: What,
+        *,
+        partitions: Collection[TopicPartition] = (),
+        consumers: Collection[int] = (),
+        numbers: Mapping[str, float] = MappingProxyType({}),
+        **values: float | str | None,
+    ) -> "Finding":
+        """Return a finding about the first few of these partitions and consumers, in their order.
+
+        Args:
+            what: What it is about.
+            partitions: All of them.
+            consumers: All of them, by slot.
+            numbers: Numbers whose names are not known here.
+            values: Numbers and texts by name; ``None`` is left out.
+        """
+        many = {name: len(x) for name, x in (("partitions", partitions), ("consumers", consumers)) if x}
+        return cls(
+            what=what,
+            partitions=tuple(partitions)[:_NAMED],
+            consumers=tuple(consumers)[:_NAMED],
+            numbers={**many, **numbers, **{name: v for name, v in values.items() if not isinstance(v, str | None)}},
+            texts={name: str(v) for name, v in values.items() if isinstance(v, str)},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One cycle's answer for one group, complete enough to explain it and to decide it again.
 
@@ -395,7 +450,8 @@ class Decision:
         capacity_age_s: Seconds since the last of them ended; ``None`` if it was not measured here.
         capacity_records_per_s: What one consumer processes when records and not bytes keep it; ``None``: no such limit.
         own_bytes_per_s: By slot, what those are taken for instead that were measured to be slower or faster than the group.
-        detail: One sentence for a human at 3 a.m., with the numbers behind the reason.
+        findings: What was found, the step's own first; empty in a decision that an older release has written down.
+        detail: The findings in words, for a human at 3 a.m.
     """
 
     decision_id: str
@@ -430,3 +486,4 @@ class Decision:
     capacity_records_per_s: float | None = None
     own_bytes_per_s: Mapping[int, float] = field(default_factory=dict)
     recommended_age_s: float | None = None
+    findings: tuple[Finding, ...] = ()

@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import pytest
+
 from autoscaler.config.policy import Policy
 from autoscaler.core.moment import Moment
+from autoscaler.findings import What
 from autoscaler.model import (
+    Decision,
     GroupMembers,
     GroupState,
     LoadSnapshot,
@@ -162,3 +166,14 @@ def policy(**changes: object) -> Policy:
         "target_utilisation": 0.8,
     }
     return Policy.model_validate({**values, **changes})
+
+
+def says(decision: Decision, what: What, **expected: object) -> bool:
+    """Say whether a decision has a finding of this kind with these partitions, consumers, numbers and texts."""
+    found = (f for f in decision.findings if f.what is what)
+    values = ({**f.numbers, **f.texts, "partitions": f.partitions, "consumers": f.consumers} for f in found)
+    return any(all(name in v and _alike(v[name], x) for name, x in expected.items()) for v in values)
+
+
+def _alike(value: object, expected: object) -> bool:
+    return bool(value == (pytest.approx(expected) if isinstance(expected, int | float) else expected))

@@ -16,11 +16,14 @@ from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.observed_group import follows_placement
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
+from autoscaler.core.messages import with_findings
 from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
+from autoscaler.findings import What
 from autoscaler.model import (
     CapacitySource,
     Decision,
+    Finding,
     GroupMembers,
     GroupState,
     LoadSnapshot,
@@ -140,9 +143,9 @@ class GroupController:
                     observation = replace(observation, retention=self.retention.retention())
             with stages("decide_s"):
                 decision, self._history = decide(observation, self._history, self.policy, self._moment())
-                decision = _with_strangers(_with_failing_workers(decision, pool), observation.state, self._pool)
+                decision = with_findings(decision, *_failing_workers(pool), *_without_slot(observation.state, self._pool))
             outcomes = self._act(decision, observation, pool, stages)
-            decision = _with_error(decision, outcomes)
+            decision = with_findings(decision, *_not_carried_out(outcomes))
         except FencedError as e:
             decision = self._held(observation, e)
             self._record(number, decision, observation, (self._outcome(decision, None, "fenced", str(e)),), stages)
@@ -320,30 +323,25 @@ class GroupController:
             log.exception("cycle %d of group %s: its line was not written", number, self.policy.group)
 
 
-def _with_failing_workers(decision: Decision, pool: PoolState | None) -> Decision:
-    """Add to the detail which workers keep ending: whoever waits for them must know where to look."""
-    if pool is None or not pool.restarting:
-        return decision
-    waits = ", ".join(f"{slot} (again in {after_s:.0f} s)" for slot, after_s in sorted(pool.restarting.items()))
-    names = ", ".join(f"worker-{slot}.log" for slot in sorted(pool.restarting))
-    return replace(decision, detail=f"{decision.detail}; workers that ended are started again: {waits}, see {names} in workers/")
+def _failing_workers(pool: PoolState | None) -> "Iterator[Finding]":
+    """Yield which workers keep ending: an operator who waits for them must know where to look."""
+    for slot, after_s in sorted(pool.restarting.items()) if pool is not None else ():
+        yield Finding.of(What.WORKER_RESTARTED, consumers=(slot,), after_s=after_s)
 
 
-def _with_strangers(decision: Decision, state: GroupState | None, pool: WorkerPool | None) -> Decision:
-    """Add to the detail who has joined under a name that no plan can bind to: they consume nothing, and cannot know why."""
+def _without_slot(state: GroupState | None, pool: WorkerPool | None) -> "Iterator[Finding]":
+    """Yield who has joined under a name that no plan can bind to: such a worker consumes nothing, and cannot know why."""
     if state is None or pool is None:
-        return decision
-    strangers = sorted({w.name for w in state.workers if w.slot is None and pool.slot_of(w.name) is None})
-    if not strangers:
-        return decision
-    named = ", ".join(strangers[:_STRANGERS_NAMED]) + (" and others" if len(strangers) > _STRANGERS_NAMED else "")
-    return replace(decision, detail=f"{decision.detail}; given nothing, no consumer of this group has their names: {named}")
+        return
+    if names := sorted({w.name for w in state.workers if w.slot is None and pool.slot_of(w.name) is None}):
+        more = " and others" if len(names) > _STRANGERS_NAMED else ""
+        yield Finding.of(What.NO_SUCH_SLOT, workers=len(names), names=", ".join(names[:_STRANGERS_NAMED]) + more)
 
 
-def _with_error(decision: Decision, outcomes: tuple[ActionOutcome, ...]) -> Decision:
-    """Add to the detail why what was decided did not happen: whoever watches sees the detail, not the outcome."""
-    errors = [o.error for o in outcomes if o.error]
-    return replace(decision, detail=f"{decision.detail}; not carried out: {errors[-1]}") if errors else decision
+def _not_carried_out(outcomes: tuple[ActionOutcome, ...]) -> "Iterator[Finding]":
+    """Yield why what was decided did not happen: an operator who watches sees the decision, not the outcome."""
+    if errors := [o.error for o in outcomes if o.error]:
+        yield Finding.of(What.NOT_CARRIED_OUT, error=errors[-1])
 
 
 def _changes_plan(decision: Decision, state: GroupState) -> bool:

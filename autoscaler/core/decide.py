@@ -5,32 +5,33 @@ let it pass. Equal input gives equal output: no
 clock, randomness, logging or I/O, and the order of mappings does not matter.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.busy_throughput import Busy
-from autoscaler.core.cycle.context import Cycle, Step, many, names, rate_text, time_text
+from autoscaler.core.cycle.context import Cycle, Step, error_of
 from autoscaler.core.cycle.evaluate import read_cycle
-from autoscaler.core.cycle.utilisation import carries, of_each, own_capacities, own_text, partition_text
+from autoscaler.core.cycle.utilisation import carries, of_each, of_partition, own_capacities, own_findings
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.group.history import History, Intent, moved
 from autoscaler.core.group.observed_group import follows_placement
 from autoscaler.core.guards.table import guarded
 from autoscaler.core.load.partition_progress import Progress
+from autoscaler.core.messages import text_of
 from autoscaler.core.moment import Moment
 from autoscaler.core.rules import native, placed
-from autoscaler.core.rules.catch_up import as_urgent, risk_text
+from autoscaler.core.rules.catch_up import as_urgent, risk_findings
 from autoscaler.core.rules.fallback import or_fallback
-from autoscaler.core.rules.offset_reset import resets, said
+from autoscaler.core.rules.offset_reset import found, resets
 from autoscaler.core.rules.scaling import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
-from autoscaler.core.rules.unassigned import place_added, place_first, replace_lost
-from autoscaler.model import CapacitySource, Decision, Observation, Reason, TopicPartition
+from autoscaler.core.rules.unassigned import no_rates, place_added, place_first, replace_lost
+from autoscaler.findings import What
+from autoscaler.model import CapacitySource, Decision, Finding, Observation, Reason, ResetOffset, TopicPartition
 from autoscaler.packing import UNEVEN, r_score
 
 __all__ = ["RULES", "History", "decide", "hold"]
 
-_LIMITS = (Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED)
 _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING")
 
 
@@ -54,11 +55,10 @@ def _choose(cycle: Cycle) -> Step:
     held = None
     for step in (s for rule in _rules(cycle) if (s := rule(cycle)) is not None):
         left = guarded(cycle, step)
-        idle = left.target is None and left.requested is None
-        if left is not step and idle and step.reason in _LIMITS:
+        if left is not step and left.idle and step.to_limit:
             held = held or left
         else:
-            return held if held is not None and idle else left
+            return held if held is not None and left.idle else left
     msg = "the last rule always answers"
     raise AssertionError(msg)
 
@@ -78,20 +78,23 @@ def _rules(cycle: Cycle) -> tuple[Callable[[Cycle], Step | None], ...]:
 
 
 def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
-    observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, detail: str
+    observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, error: str
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
     known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds), advice=history.advice)
-    return _answer(read_cycle(observation, known, policy, moment), Step(reason=reason, detail=detail, inert=True))
+    return _answer(
+        read_cycle(observation, known, policy, moment),
+        Step(reason=reason, findings=(Finding.of(What.FAILED, error=error),), inert=True),
+    )
 
 
 def _refuse_foreign(cycle: Cycle) -> Step | None:
     members = cycle.observation.members
     if cycle.observation.state is None or members is None or not members.members:
         return None
-    who = names(tuple(f"{m.client_id} at {m.host}" for m in sorted(members.members, key=lambda m: m.member_id)))
-    detail = f"{len(members.members)} members subscribe with this group's id ({who}): stop them, or set assignment to native"
-    return Step(reason=Reason.PAUSED, detail=detail, inert=True)
+    who = [f"{m.client_id} at {m.host}" for m in sorted(members.members, key=lambda m: m.member_id)]
+    finding = Finding.of(What.FOREIGN_MEMBERS, members=len(who), who=_named(who))
+    return Step(reason=Reason.PAUSED, findings=(finding,), inert=True)
 
 
 def _need_members(cycle: Cycle) -> Step | None:
@@ -101,21 +104,21 @@ def _need_members(cycle: Cycle) -> Step | None:
     rebalancing = members is not None and members.state.upper() in _REBALANCING
     if cycle.policy.assignment == "managed" and not rebalancing:
         outage = bool(cycle.load.rates) and not cycle.load.fresh and not cycle.observation.consumers_known
-        return Step(reason=Reason.NOT_READY, detail=_unseen(cycle.observation)) if outage else None
+        return _unseen(cycle.observation) if outage else None
     if members is None:
-        return Step(reason=Reason.NOT_READY, detail=_unseen(cycle.observation))
+        return _unseen(cycle.observation)
     if _is_nowhere(cycle.observation) and cycle.observation.started is None:  # where we start them, the first one makes it
-        detail = f"no group {cycle.policy.group!r} exists on this cluster: nobody subscribes with that id; check groups.*.group"
-        return Step(reason=Reason.NOT_READY, detail=detail)
+        return Step(reason=Reason.NOT_READY, findings=(Finding.of(What.NO_SUCH_GROUP, group=cycle.policy.group),))
     if rebalancing:
-        return Step(reason=Reason.NOT_READY, detail=f"the group is rebalancing ({members.state})")
+        return Step(reason=Reason.NOT_READY, findings=(Finding.of(What.REBALANCING, state=members.state),))
     return None
 
 
-def _unseen(observation: Observation) -> str:
-    """Say why it is not known who consumes."""
+def _unseen(observation: Observation) -> Step:
+    """Wait until it is known who consumes, and say why it is not."""
     why = observation.unread_members or observation.unread
-    return f"the group's members could not be read: {why}" if why else "the group's members have not been read yet"
+    finding = Finding.of(What.MEMBERS_UNREADABLE, error=why) if why else Finding.of(What.MEMBERS_NOT_READ)
+    return Step(reason=Reason.NOT_READY, findings=(finding,))
 
 
 def _is_nowhere(observation: Observation) -> bool:
@@ -129,30 +132,34 @@ def _need_partitions(cycle: Cycle) -> Step | None:
         return None
     if parked := cycle.present.parked:
         kept = frozenset(sorted(cycle.present.slots)[: cycle.floor])
-        return Step(reason=Reason.STUCK_PARTITION, detail="nothing else is left to consume", requested=kept, hot=_first(parked))
+        why = (Finding.of(What.NOTHING_TO_CONSUME),)
+        return Step(reason=Reason.STUCK_PARTITION, findings=why, requested=kept, hot=_first(parked), ordered=True)
     if not cycle.load.absent and cycle.load.unmatched:
-        return Step(reason=Reason.NOT_READY, detail=_unmatched(cycle))
-    why = cycle.observation.snapshot.error or "the measurement lists none yet"
-    return Step(reason=Reason.NOT_READY, detail=f"topics {names(cycle.policy.topics)} have no known partitions: {why}")
+        return Step(reason=Reason.NOT_READY, findings=tuple(_unmatched(cycle)))
+    error = cycle.observation.snapshot.error or "the measurement lists none yet"
+    finding = Finding.of(What.NO_PARTITIONS, topics=_named(cycle.policy.topics), error=error)
+    return Step(reason=Reason.NOT_READY, findings=(finding,))
 
 
 def _need_rates(cycle: Cycle) -> Step | None:
-    if cycle.load.rates:
-        return None
-    count = len(cycle.load.partitions)
-    return Step(reason=Reason.NOT_READY, detail=f"none of {count} partitions has a rate yet: {_error(cycle)}")
+    return None if cycle.load.rates else no_rates(cycle)
 
 
 def _need_fresh(cycle: Cycle) -> Step | None:
     stale = cycle.load.stale
     if not stale:
         return None
-    detail = (
-        f"{len(stale)} of {len(cycle.load.partitions)} partitions ({names(stale)}) were measured {cycle.load.oldest_s:.0f} s "
-        f"ago, more than {cycle.policy.stale_after_s:g} s: {_error(cycle)}"
+    finding = Finding.of(
+        What.STALE,
+        partitions=stale,
+        stale=len(stale),
+        listed=len(cycle.load.partitions),
+        oldest_s=cycle.load.oldest_s,
+        limit_s=cycle.policy.stale_after_s,
+        error=error_of(cycle),
     )
     growing = grow(cycle) if cycle.policy.sizing == "rates" else None
-    return replace(growing, detail=f"{growing.detail}; {detail}") if growing else Step(reason=Reason.STALE_INPUT, detail=detail)
+    return growing.saying(finding) if growing else Step(reason=Reason.STALE_INPUT, findings=(finding,), unmeasured=True)
 
 
 def _need_fresh_count(cycle: Cycle) -> Step | None:
@@ -164,21 +171,13 @@ def _need_fresh_count(cycle: Cycle) -> Step | None:
     return growing if growing is not None and growing.requested else replace(step, target=None, requested=None, counted=True)
 
 
-def _error(cycle: Cycle) -> str:
-    errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
-    return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
-
-
 def _wait_for_application(cycle: Cycle) -> Step | None:
     """Change nothing while most of what there is to do stands still: more consumers would stand still too."""
     load, patience = cycle.load, cycle.policy.stuck_after_s
     if not load.halted:
         return None
-    detail = (
-        f"{len(load.stalled)} partitions ({names(load.stalled)}) are held by live consumers and have not advanced for "
-        f"{patience:g} s: the application, or what it writes to, stands still"
-    )
-    return Step(reason=Reason.STUCK_PARTITION, detail=detail, hot=load.stalled[:5])
+    finding = Finding.of(What.APPLICATION_STILL, partitions=load.stalled, patience_s=patience)
+    return Step(reason=Reason.STUCK_PARTITION, findings=(finding,), hot=load.stalled[:5])
 
 
 def _wait_for_application_counted(cycle: Cycle) -> Step | None:
@@ -190,7 +189,7 @@ def _end_idle(cycle: Cycle) -> Step | None:
     idle = sorted(_removable(cycle) - (cycle.present.requested or frozenset()))
     if not idle:
         return None
-    return Step(reason=Reason.UNDERUSED, detail=f"consumers {names(idle)} hold nothing and are not requested: they end")
+    return Step(reason=Reason.UNDERUSED, findings=(Finding.of(What.END_IDLE, consumers=idle),))
 
 
 def _removable(cycle: Cycle) -> frozenset[int]:
@@ -214,40 +213,40 @@ def _rest(cycle: Cycle) -> Step:
     if cycle.risks:
         return as_urgent(cycle, step)
     if stuck := (*_first(present.parked), *cycle.load.stalled):
-        return replace(step, reason=Reason.STUCK_PARTITION, hot=stuck[:5])
-    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, hot=_first(present.astray)) if present.astray else step
+        findings = (*_not_advancing(cycle), *step.findings)
+        return replace(step, reason=Reason.STUCK_PARTITION, findings=findings, hot=stuck[:5])
+    if not present.astray:
+        return step
+    findings = (*found(present.astray, resets(cycle), cycle.policy.reset_policy), *step.findings)
+    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, findings=findings, hot=_first(present.astray))
 
 
 def _rest_counted(cycle: Cycle) -> Step:
     step = replace(_rest(cycle), counted=True)
     unheld = tuple(p for p in cycle.present.unplaced if cycle.load.rates.get(p, 0.0) > 0)
-    if not unheld or step.reason is Reason.RETENTION_AT_RISK:
+    if not unheld or cycle.risks:
         return step
-    detail = (
-        f"{many(len(unheld), 'partition')} ({names(unheld)}) with {rate_text(sum(cycle.load.rates[p] for p in unheld))} "
-        "are held by no member: consumers find new ones when they refresh their metadata (metadata.max.age.ms)"
-    )
-    return replace(step, reason=Reason.PARTITIONS_CHANGED, detail=f"{step.detail}; {detail}", hot=unheld[:5])
+    finding = Finding.of(What.UNHELD, partitions=unheld, rate_bytes_per_s=sum(cycle.load.rates[p] for p in unheld))
+    return replace(step, reason=Reason.PARTITIONS_CHANGED, findings=(finding, *step.findings), hot=unheld[:5])
 
 
 def _settled(cycle: Cycle) -> Step:
     size, usable = cycle.size, cycle.policy.usable_bytes_per_s
     if size.oversized:
         first = size.oversized[0]
-        most, has = partition_text(cycle, first, usable)
         ceiling = len(cycle.present.holders) == len(cycle.load.partitions)
-        detail = (
-            f"{len(size.oversized)} partitions ({names(size.oversized)}) are above the {most} of one consumer: "
-            f"{first} has {has}, and no number of consumers helps it"
-        )
         limit = Reason.AT_PARTITION_CEILING if ceiling else None
-        return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, detail=detail, hot=size.oversized[:5])
+        finding = Finding.of(What.OVERSIZED, partitions=size.oversized, numbers=of_partition(cycle, first, usable))
+        return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, findings=(finding,), hot=size.oversized[:5])
     hottest, load = size.hottest
-    detail = (
-        f"{rate_text(cycle.load.total_bytes_per_s)} on {many(len(cycle.present.live), 'consumer')}, the hottest ({hottest}) with "
-        f"{carries(cycle, hottest, load)} of {carries(cycle, hottest, usable)} usable"
+    finding = Finding.of(
+        What.WITHIN_TARGET,
+        total_bytes_per_s=cycle.load.total_bytes_per_s,
+        live=len(cycle.present.live),
+        hottest=hottest,
+        numbers=carries(cycle, hottest, "load", load) | carries(cycle, hottest, "usable", usable),
     )
-    return Step(reason=Reason.WITHIN_TARGET, detail=detail)
+    return Step(reason=Reason.WITHIN_TARGET, findings=(finding,))
 
 
 RULES: tuple[Callable[[Cycle], Step | None], ...] = (
@@ -318,18 +317,12 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     observation, load, present, size, policy = cycle.observation, cycle.load, cycle.present, cycle.size, cycle.policy
     step = _unless_oversized(cycle, step)
     astray = resets(cycle)
-    detail = (
-        step.detail,
-        _advice(cycle) if policy.mode == "advise" else "",
-        _parked(cycle),
-        _standing(cycle),
-        said(present.astray, astray, policy.reset_policy),
-        _absent(cycle),
-        _unmatched(cycle) if load.partitions else "",
-        risk_text(cycle) if cycle.risks and step.reason is not Reason.RETENTION_AT_RISK else "",
-        native.doubt(cycle),
-        _capacity(cycle),
-        own_text(cycle),
+    advised = policy.mode == "advise"
+    limited_by = Reason.ADVISORY if advised else step.limited_by
+    findings = (
+        replace(step.findings[0], reason=step.reason, limit=limited_by),
+        *step.findings[1:],
+        *(f for f in _beside(cycle, astray) if f not in step.findings),
     )
     observed = observation.state.owner if observation.state is not None else present.owner
     target = dict(sorted((observed if step.target is None else step.target).items()))
@@ -353,14 +346,14 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
             resets=astray,
         )
     )
-    advised, advice = policy.mode == "advise", cycle.history.advice
+    advice = cycle.history.advice
     return Decision(
         decision_id=f"{observation.group}/{int(observation.snapshot.sample_ts * 1000)}",
         group=observation.group,
         at=cycle.at,
         mode=policy.mode,
         reason=step.reason,
-        limited_by=Reason.ADVISORY if advised else step.limited_by,
+        limited_by=limited_by,
         actions=actions,
         target=target,
         requested=wanted,
@@ -379,7 +372,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         algorithm=UNEVEN if cycle.planner.gauge else policy.planner,
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
-        detail="; ".join(filter(None, detail)),
+        detail=text_of(findings),
         hot=step.hot,
         parked=tuple(sorted(present.parked)),
         capacity_source=cycle.capacity.source,
@@ -387,6 +380,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         capacity_age_s=None if cycle.capacity.at is None else max(0.0, cycle.now - cycle.capacity.at),
         capacity_records_per_s=policy.capacity_records_per_s,
         own_bytes_per_s=own_capacities(cycle),
+        findings=findings,
     )
 
 
@@ -398,84 +392,96 @@ def _requested(cycle: Cycle) -> frozenset[int]:
 
 def _unless_oversized(cycle: Cycle, step: Step) -> Step:
     """Report a partition above capacity rather than a shrinking that is held: it is what the operator can act on."""
-    idle = step.target is None and step.requested is None
-    return _rest(cycle) if idle and step.reason is Reason.UNDERUSED and step.limited_by and cycle.size.oversized else step
+    return _rest(cycle) if step.spares and step.idle and cycle.size.oversized else step
 
 
-def _advice(cycle: Cycle) -> str:
-    """Say what a load-aware placement would give, whatever the reason of this cycle."""
+def _beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...]) -> Iterator[Finding]:
+    """Yield what is worth saying whatever the reason of this cycle."""
+    if cycle.policy.mode == "advise":
+        yield from _advice(cycle)
+    yield from _not_advancing(cycle)
+    yield from found(cycle.present.astray, resets_now, cycle.policy.reset_policy)
+    if cycle.load.partitions:
+        if absent := cycle.load.absent:
+            error = cycle.load.error or "nothing is known of them yet"
+            yield Finding.of(What.TOPICS_NOT_MEASURED, topics=_named(absent), error=error)
+        yield from _unmatched(cycle)
+    yield from risk_findings(cycle)
+    yield from native.doubt(cycle)
+    yield from _capacity(cycle)
+    yield from own_findings(cycle)
+
+
+def _advice(cycle: Cycle) -> Iterator[Finding]:
+    """Yield what a load-aware placement would give."""
     planned, present, size = cycle.size.planned, cycle.present, cycle.size
     if planned is None or not (cycle.load.fresh or cycle.observation.consumers_known):
-        return ""
+        return
     after = max(cycle.planner.gauge.levels(cycle.load.rates, planned.owner).values(), default=0.0)
-    now = f"now {many(len(present.live), 'consumer')}, the hottest with {rate_text(size.hottest[1])}"
     if not cycle.observation.consumers_known:
-        why = cycle.observation.unread_members or cycle.observation.unread
-        seen = cycle.observation.members is not None
-        now = f"its consumers are not known: {why or ('they join anew' if seen else 'they have not been read yet')}"
+        seen = "they join anew" if cycle.observation.members is not None else "they have not been read yet"
+        why = cycle.observation.unread_members or cycle.observation.unread or seen
+        yield Finding.of(What.CONSUMERS_NOT_KNOWN, error=why)
     elif _is_nowhere(cycle.observation) and cycle.policy.assignment == "managed":
-        now = f"no group {cycle.policy.group!r} exists on this cluster yet"
-    return (
-        f"{now}; placed by load: {many(planned.consumers, 'consumer')} of {of_each(cycle, cycle.policy.usable_bytes_per_s)}, "
-        f"the hottest with {rate_text(after)}, {many(len(moved(present.owner, planned.owner)), 'partition')} moved"
-    )
-
-
-def _parked(cycle: Cycle) -> str:
-    """Say which partitions stand still, since what, and what ends it."""
-    parked = cycle.present.parked
-    if not parked:
-        return ""
-    first, why = min(parked.items())
-    return (
-        f"{many(len(parked), 'partition')} ({names(tuple(sorted(parked)))}) parked, {first} at offset {why.offset} "
-        f"after {why.owners} consumers in a row were lost there: see autoscaler release"
+        yield Finding.of(What.GROUP_NOT_THERE_YET, group=cycle.policy.group)
+    else:
+        yield Finding.of(What.NOW, live=len(present.live), load_bytes_per_s=size.hottest[1])
+    yield Finding.of(
+        What.PLACED_BY_LOAD,
+        planned=planned.consumers,
+        load_bytes_per_s=after,
+        moved=len(moved(present.owner, planned.owner)),
+        numbers=of_each(cycle, "usable", cycle.policy.usable_bytes_per_s),
     )
 
 
 _SAID = {
-    Progress.STALL: "at a standstill although held, counting as no load",
-    Progress.STOP: "at a standstill, held by nobody",
-    Progress.REWIND: "set back",
-    Progress.OPEN_TRANSACTION: "read up to a transaction that stays open",
+    Progress.STALL: What.STALLED,
+    Progress.STOP: What.STOPPED,
+    Progress.REWIND: What.SET_BACK,
+    Progress.OPEN_TRANSACTION: What.OPEN_TRANSACTION,
 }
 
 
-def _standing(cycle: Cycle) -> str:
-    """Say which partitions do not get on, and how each of them does not."""
-    found = {
-        kind: tuple(sorted(p for p, x in cycle.progress.items() if x is kind))
-        for kind in _SAID
-        if kind is not Progress.STALL or not cycle.load.halted
-    }
-    return "; ".join(f"{_SAID[kind]}: {names(ps)}" for kind, ps in found.items() if ps)
+def _not_advancing(cycle: Cycle) -> Iterator[Finding]:
+    """Yield which partitions are parked, since what, and which others do not get on, and how each of them does not."""
+    if parked := cycle.present.parked:
+        first = min(parked)
+        yield Finding.of(What.PARKED, partitions=sorted(parked), offset=parked[first].offset, owners=parked[first].owners)
+    for kind, what in _SAID.items():
+        which = sorted(p for p, x in cycle.progress.items() if x is kind)
+        if which and (kind is not Progress.STALL or not cycle.load.halted):
+            yield Finding.of(what, partitions=which)
 
 
-def _absent(cycle: Cycle) -> str:
-    """Say which topics the figures leave out, so that nobody takes them for idle."""
-    absent = cycle.load.absent if cycle.load.partitions else ()
-    return f"topics {names(absent)} are not measured: {cycle.load.error or 'nothing is known of them yet'}" if absent else ""
-
-
-def _capacity(cycle: Cycle) -> str:
-    """Say what a consumer is taken for where nobody has configured it."""
+def _capacity(cycle: Cycle) -> Iterator[Finding]:
+    """Yield what a consumer is taken for where that is not configured."""
     capacity = cycle.capacity
-    taken = f"a consumer is taken for {rate_text(capacity.bytes_per_s)}"
     if capacity.source is CapacitySource.CONFIGURED:
-        return ""
+        return
     if capacity.at is None or capacity.measured_bytes_per_s is None:
         known = capacity.source is CapacitySource.MEASURED
-        return f"{taken}, {'as measured before the restart' if known else 'not measured yet'}"
-    ago = f"{many(capacity.samples, 'window')}, the last {time_text(max(0.0, cycle.now - capacity.at))} ago"
-    if capacity.bounded:
-        return f"{taken}, the bound: measured {rate_text(capacity.measured_bytes_per_s)} ({ago}); see capacity_prior_bytes_per_s"
-    return f"{taken}, measured ({ago})"
+        yield Finding.of(What.CAPACITY_KEPT if known else What.CAPACITY_ASSUMED, capacity_bytes_per_s=capacity.bytes_per_s)
+        return
+    yield Finding.of(
+        What.CAPACITY_BOUND if capacity.bounded else What.CAPACITY_MEASURED,
+        capacity_bytes_per_s=capacity.bytes_per_s,
+        measured_bytes_per_s=capacity.measured_bytes_per_s,
+        samples=capacity.samples,
+        ago_s=max(0.0, cycle.now - capacity.at),
+    )
 
 
-def _unmatched(cycle: Cycle) -> str:
-    """Say which patterns mean nothing yet: a misspelt one looks the same."""
-    found = cycle.load.unmatched
-    return f"no topic that this user may describe matches {names(found)} yet" if found else ""
+def _unmatched(cycle: Cycle) -> Iterator[Finding]:
+    """Yield which patterns mean nothing yet: a misspelt one looks the same."""
+    if unmatched := cycle.load.unmatched:
+        yield Finding.of(What.TOPICS_UNMATCHED, patterns=_named(unmatched))
+
+
+def _named(values: Sequence[str], most: int = 4) -> str:
+    """Return the first few of many names."""
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return ", ".join(values[:most]) + more
 
 
 def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:

@@ -6,8 +6,9 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
+from autoscaler.findings import What
 from autoscaler.model import Astray, Decision, PartitionLoad, Reason, ResetOffset
-from tests.builders import T0, load, moment, observation, owned, policy, snapshot, state, tp
+from tests.builders import T0, load, moment, observation, owned, policy, says, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 
 
@@ -34,13 +35,14 @@ def test_the_reset_policy_says_where_to_go_on(rule: str, log: tuple[int, int], s
     decision = answer(measured(*log), Astray(offset=50, start=None), policy(reset_policy=rule))
     assert decision.actions == (ResetOffset(partition=tp(1), offset=50, start=start),), why
     assert decision.reason is Reason.OFFSET_OUT_OF_RANGE
-    assert f"orders-1 is out of range at 50 and goes on at {start} ({rule})" in decision.detail
+    assert says(decision, What.OFFSET_RESET, partitions=(tp(1),), offset=50, start=start, policy=rule)
 
 
 def test_where_nothing_is_committed_any_more_it_begins_by_the_reset_policy() -> None:
     decision = answer(measured(60, 90), Astray(offset=-1, start=None))
     assert decision.actions == (ResetOffset(partition=tp(1), offset=-1, start=60),)
-    assert "orders-1 has no committed offset any more and goes on at 60 (earliest)" in decision.detail
+    assert says(decision, What.OFFSET_RESET, partitions=(tp(1),), start=60, policy="earliest")
+    assert "offset" not in decision.findings[0].numbers
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_where_nothing_is_committed_any_more_it_begins_by_the_reset_policy() -> 
 def test_nothing_is_skipped_while_nobody_knows_what_the_log_holds(unknown: PartitionLoad) -> None:
     decision = answer(unknown, Astray(offset=50, start=None))
     assert decision.actions == ()
-    assert "waits for a measurement" in decision.detail
+    assert decision.findings[0].numbers == {"partitions": 1, "offset": 50}
 
 
 def test_what_a_plan_says_already_is_not_said_again() -> None:

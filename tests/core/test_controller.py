@@ -10,6 +10,7 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.config.policy import Policy
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.errors import FencedError, TransientError
+from autoscaler.findings import What
 from autoscaler.model import (
     CapacitySource,
     Decision,
@@ -24,7 +25,7 @@ from autoscaler.model import (
 )
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
-from tests.builders import CAPACITY, TOPIC, load, members, rates, snapshot, tp
+from tests.builders import CAPACITY, TOPIC, load, members, rates, says, snapshot, tp
 
 LINES = tuple[int, Decision]
 
@@ -191,7 +192,7 @@ def test_what_is_known_of_retention_is_decided_on() -> None:
     world.clock.advance(1.0)
     decision = world.controller.cycle(100, snapshot(late, at=world.clock.now()), {})
     assert decision.reason is Reason.RETENTION_AT_RISK
-    assert "orders-0 may lose its first unread record in 50 s" in decision.detail
+    assert says(decision, What.RETENTION_RISK, partitions=(tp(0),), loss_s=50)
 
 
 def test_advise_computes_the_same_and_touches_nothing() -> None:
@@ -223,7 +224,7 @@ def test_in_advise_a_control_log_that_cannot_be_read_leaves_the_consumers_unknow
     world.watched().publisher.fails = TransientError("the broker is away")
     decision = world.cycle(40, 40, 40)
     assert (decision.consumers_now, decision.recommended) == (None, 2)
-    assert "not known: the broker is away" in decision.detail
+    assert says(decision, What.CONSUMERS_NOT_KNOWN, error="the broker is away")
     assert world.cycle(40, 40, 40).consumers_now == 2
 
 
@@ -243,7 +244,7 @@ def test_a_plan_that_could_not_be_published_changes_no_worker_and_is_tried_again
     world.publisher.refuse = True
     decision = world.cycle(50, 50, 70)
     assert [(o.phase, o.status) for o in world.audit.entries[-1].outcomes] == [("intent", "planned"), ("outcome", "failed")]
-    assert decision.detail.endswith("; not carried out: the broker is away")
+    assert says(decision, What.NOT_CARRIED_OUT, error="the broker is away")
     assert world.audit.entries[-1].decision == decision, "what is shown is what is recorded"
     assert world.pool.observe().running == running
     world.publisher.refuse = False
@@ -288,7 +289,7 @@ def test_a_dead_worker_is_replaced_within_a_cycle_and_started_again() -> None:
     world.pool.die(slot)
     decision = world.cycle(40, 40, 40)
     assert decision.reason is Reason.WORKER_LOST
-    assert f"see worker-{slot}.log" in decision.detail
+    assert says(decision, What.WORKER_RESTARTED, consumers=(slot,))
     world.settle(40, 40, 40)
     assert slot in world.pool.observe().running
 
@@ -328,7 +329,7 @@ def test_a_restarted_controller_goes_on_with_the_capacity_that_was_measured(
     )
     first = world.cycle(40, 40, 40)
     assert (first.capacity_source, first.capacity_bytes_per_s) == used
-    assert ("as measured before the restart" in first.detail) == (used[0] is CapacitySource.MEASURED)
+    assert says(first, What.CAPACITY_KEPT) == (used[0] is CapacitySource.MEASURED)
     world.publisher.fails = TransientError("the broker is away")
     held = world.cycle(40, 40, 40)
     assert (held.reason, held.capacity_source, held.capacity_bytes_per_s) == (Reason.NOT_READY, *used)
@@ -401,7 +402,7 @@ def test_who_joins_under_a_name_that_no_plan_can_bind_to_is_named_in_every_decis
     stranger = world.publisher._lives[-1]
     stranger.view = replace(stranger.view, name="host-12-ab34", slot=None)
     for _ in range(2):
-        assert world.cycle(CAPACITY / 2).detail.endswith("no consumer of this group has their names: host-12-ab34")
+        assert says(world.cycle(CAPACITY / 2), What.NO_SUCH_SLOT, names="host-12-ab34")
     world.publisher._lives.remove(stranger)
     assert "host-12-ab34" not in world.cycle(CAPACITY / 2).detail
 
@@ -410,7 +411,7 @@ def test_an_earlier_incarnation_of_a_slot_is_no_stranger() -> None:
     world = World()
     world.settle(CAPACITY / 2)
     world.publisher.join(0)
-    assert "given nothing" not in world.cycle(CAPACITY / 2).detail
+    assert not says(world.cycle(CAPACITY / 2), What.NO_SUCH_SLOT)
 
 
 def test_the_cycle_that_sees_a_consumer_end_places_its_partitions_on_the_living() -> None:

@@ -9,6 +9,7 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.decide import RULES, History, decide, hold
 from autoscaler.core.group.history import Intent
 from autoscaler.core.sizing.planner import Planner
+from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -25,7 +26,22 @@ from autoscaler.model import (
     WorkerPhase,
 )
 from autoscaler.packing import consumer_loads
-from tests.builders import T0, load, members, moment, observation, owned, policy, rates, snapshot, state, tp, unplanned, worker
+from tests.builders import (
+    T0,
+    load,
+    members,
+    moment,
+    observation,
+    owned,
+    policy,
+    rates,
+    says,
+    snapshot,
+    state,
+    tp,
+    unplanned,
+    worker,
+)
 
 LONG_AGO = History(recommendations=((T0 - 120, 1),), last_scale_at=T0 - 1000, last_move_at=T0 - 1000)
 
@@ -246,7 +262,7 @@ def test_after_the_start_timeout_the_others_go_on() -> None:
     decision = answer(rates(50, 40, 40, 40, 10), group, history=history)
     assert (decision.reason, decision.limited_by) == (Reason.RATE_ABOVE_CAPACITY, Reason.NOT_READY)
     assert {a.target for a in decision.actions if isinstance(a, MovePartition)} == {1}
-    assert "consumers 2 are awaited for 30 s" in decision.detail
+    assert says(decision, What.NOT_STARTED, consumers=(2,), waited_s=30)
 
 
 def test_before_the_start_timeout_nothing_moves() -> None:
@@ -336,7 +352,7 @@ def test_beyond_the_maximum_a_preference_for_consumers_is_no_overload() -> None:
     decision = answer(TIGHT, state(TIGHT_HELD), policy(max_consumers=3))
     assert (decision.reason, decision.limited_by, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, None, 3)
     assert max(consumer_loads(TIGHT, decision.target).values()) <= 80
-    assert "without max_consumers" not in decision.detail
+    assert not says(decision, What.TAKES_MORE)
 
 
 def test_shrinking_does_not_weigh_moves_against_consumers() -> None:
@@ -451,7 +467,7 @@ def test_old_rates_move_nothing(age_s: float, reason: Reason, why: str) -> None:
     assert decision.reason == reason, why
     if reason is Reason.STALE_INPUT:
         assert decision.actions == ()
-        assert "broker 3 does not answer" in decision.detail
+        assert says(decision, What.STALE, error="broker 3 does not answer")
 
 
 def test_old_rates_still_place_what_a_lost_consumer_left() -> None:
@@ -487,9 +503,9 @@ def test_advice_says_how_many_its_own_assignor_takes_and_what_a_placement_by_loa
     assert (decision.consumers_now, decision.recommended, decision.consumers) == (2, 4, 4)
     assert decision.imbalance == pytest.approx(90 / 67)
     assert list(decision.actions) == [AddWorkers(slots=(2, 3))], "three would leave the first range of two as it is"
-    assert "4 consumers with assignor range: the hottest gets 60 B/s" in decision.detail
-    assert "now 2 consumers, the hottest with 90 B/s" in decision.detail
-    assert "placed by load: 2 consumers of 80 B/s, the hottest with 74 B/s, 1 partition moved" in decision.detail
+    assert says(decision, What.FORECAST, count=4, assignor="range", high_bytes_per_s=60)
+    assert says(decision, What.NOW, live=2, load_bytes_per_s=90)
+    assert says(decision, What.PLACED_BY_LOAD, planned=2, usable_bytes_per_s=80, load_bytes_per_s=74, moved=1)
 
 
 def test_advice_to_grow_moves_nothing_because_the_assignor_does() -> None:
@@ -501,7 +517,7 @@ def test_advice_to_grow_moves_nothing_because_the_assignor_does() -> None:
 def test_advice_when_nothing_is_wrong_still_says_what_a_placement_by_load_would_give() -> None:
     decision = advise(rates(40, 70), members([0], [1]))
     assert (decision.reason, decision.actions) == (Reason.WITHIN_TARGET, ())
-    assert "placed by load: 2 consumers" in decision.detail
+    assert says(decision, What.PLACED_BY_LOAD, planned=2)
 
 
 def test_members_are_numbered_by_their_id() -> None:
@@ -513,16 +529,16 @@ def test_members_are_numbered_by_their_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "said"),
+    ("who", "what"),
     [
-        (None, "members have not been read yet"),
-        (members([0], [1], group_state="PREPARING_REBALANCING"), "PREPARING_REBALANCING"),
+        (None, What.MEMBERS_NOT_READ),
+        (members([0], [1], group_state="PREPARING_REBALANCING"), What.REBALANCING),
     ],
 )
-def test_advice_needs_to_know_who_holds_what(who: GroupMembers | None, said: str) -> None:
+def test_advice_needs_to_know_who_holds_what(who: GroupMembers | None, what: What) -> None:
     decision = advise(rates(60, 60), who)
     assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
-    assert said in decision.detail
+    assert says(decision, what)
 
 
 def test_advice_for_a_group_without_members_says_how_many_it_needs() -> None:
@@ -539,7 +555,7 @@ def test_advice_on_a_managed_group_keeps_the_reason() -> None:
 def test_subscribed_members_in_a_managed_group_stop_everything() -> None:
     decision = answer(rates(90, 90), with_orphans(state(owned([0])), 1), foreign=members([0]))
     assert (decision.reason, decision.actions) == (Reason.PAUSED, ())
-    assert "app-0 at /10.0.0.0" in decision.detail
+    assert "app-0 at /10.0.0.0" in decision.findings[0].texts["who"]
 
 
 def test_a_managed_group_without_subscribed_members_goes_on() -> None:
@@ -634,7 +650,7 @@ def test_a_lost_partition_waits_for_the_consumer_that_is_owed_one_that_is_not_li
     nobody = state({tp(1): 1}, workers=(), requested=(), orphans=frozenset({tp(0)}), epoch=0, plan_at=None)
     decision, _ = decide(observation(rates(0.0), nobody), History(), policy(max_consumers=1), moment(T0))
     assert (decision.reason, decision.limited_by, decision.requested) == (Reason.WORKER_LOST, Reason.NOT_READY, frozenset({1}))
-    assert "consumers 1 are awaited" in decision.detail
+    assert says(decision, What.NO_TAKER, consumers=(1,))
 
     there = (worker(1, [], WorkerPhase.JOINING), worker(2, [tp(0)]))
     unasked = replace(nobody, workers=there)
@@ -653,32 +669,35 @@ def test_records_of_unknown_age_keep_a_group_from_shrinking() -> None:
     answer, _ = decide(observation(snapshot(idle), state(owned([0], [1], [2], [3]))), history, policy(), moment(T0))
     assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.BACKLOG)
     assert not answer.actions
-    assert "nobody knows how far" in answer.detail
+    assert says(answer, What.BEHIND_UNKNOWN)
 
 
 def test_a_group_that_does_not_exist_is_named() -> None:
     native = policy(mode="advise", assignment="native", group="shop")
     answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), native, moment(T0))
     assert answer.reason is Reason.NOT_READY
-    assert "no group 'shop' exists" in answer.detail
+    assert says(answer, What.NO_SUCH_GROUP, group="shop")
     managed = policy(mode="advise", group="shop")
     answer, _ = decide(observation(rates(10.0), None, members(group_state="DEAD")), History(), managed, moment(T0))
     assert (answer.reason, answer.consumers_now) == (Reason.PARTITIONS_CHANGED, 0)
-    assert "; no group 'shop' exists on this cluster yet; placed by load: 1 consumer of" in answer.detail
+    assert says(answer, What.GROUP_NOT_THERE_YET, group="shop")
+    assert says(answer, What.PLACED_BY_LOAD, planned=1)
 
 
 def test_consumers_that_could_not_be_looked_at_are_unknown_and_the_advice_comes_all_the_same() -> None:
     unread = replace(observation(rates(70.0, 70.0), None, members()), unread="the broker is away")
     answer, _ = decide(unread, History(), policy(mode="advise"), moment(T0))
     assert (answer.consumers_now, answer.recommended, answer.consumers) == (None, 2, 2)
-    assert "its consumers are not known: the broker is away; placed by load: 2 consumers" in answer.detail
+    assert says(answer, What.CONSUMERS_NOT_KNOWN, error="the broker is away")
+    assert says(answer, What.PLACED_BY_LOAD, planned=2)
 
 
 def test_advice_on_a_group_that_still_runs_as_managed_tells_what_its_consumers_hold() -> None:
     answer, _ = decide(observation(rates(70.0, 70.0), state(owned([0, 1]))), History(), policy(mode="advise"), moment(T0))
     assert (answer.consumers_now, answer.consumers, answer.limited_by) == (1, 2, Reason.ADVISORY)
     assert answer.actions == (AddWorkers(slots=(1,)), move(1, 0, 1))
-    assert "now 1 consumer, the hottest with 140 B/s; placed by load: 2 consumers" in answer.detail
+    assert says(answer, What.NOW, live=1, load_bytes_per_s=140)
+    assert says(answer, What.PLACED_BY_LOAD, planned=2)
 
 
 def test_a_load_that_was_never_measured_is_not_recorded_as_none() -> None:
@@ -695,7 +714,7 @@ def test_a_topic_that_cannot_be_described_is_no_topic_without_load() -> None:
     answer, after = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, two, moment(T0))
     assert (answer.reason, answer.limited_by) == (Reason.UNDERUSED, Reason.STALE_INPUT)
     assert not answer.actions
-    assert "topics gone are not measured: gone: TOPIC_AUTHORIZATION_FAILED" in answer.detail
+    assert says(answer, What.TOPICS_NOT_MEASURED, topics="gone", error="gone: TOPIC_AUTHORIZATION_FAILED")
     assert (T0, 1) not in after.recommendations  # what was recommended without it counts for nothing later
 
 

@@ -12,9 +12,10 @@ from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.decide import decide, hold
 from autoscaler.core.group.history import History
 from autoscaler.core.load.group_load import read_load
+from autoscaler.findings import What
 from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
 from autoscaler.packing import Gauge
-from tests.builders import T0, TOPIC, load, moment, observation, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, TOPIC, load, moment, observation, owned, policy, rates, says, snapshot, state, tp
 
 SLOW = Busy(speeds={"g-1-1": 0.5})  # what the builders call the worker of slot 1
 MEASURED = Capacity(bytes_per_s=100.0, source=CapacitySource.MEASURED, samples=9, at=T0)
@@ -96,7 +97,7 @@ def test_a_cycle_that_failed_outside_says_what_workers_are_taken_for_too() -> No
         observation(rates(1, 1, 1, 1), state(TWO)), history, policy(**UNCONFIGURED), moment(T0), Reason.NOT_READY, "no broker"
     )
     assert held.own_bytes_per_s == {1: 50}
-    assert "consumer 1 does 50 B/s, the group's 100 B/s" in held.detail
+    assert says(held, What.OWN_CAPACITY, consumers=(1,), own_bytes_per_s=50, capacity_bytes_per_s=100)
 
 
 def test_records_that_must_be_read_before_they_are_deleted_fill_a_consumer_too() -> None:
@@ -116,7 +117,7 @@ def test_advice_to_a_group_without_a_control_log_counts_its_records() -> None:
     watched = Observation(group="g", snapshot=seen, state=None)
     decision, _ = decide(watched, History(), policy(mode="advise", capacity_records_per_s=20.0), moment(T0))
     assert (decision.recommended, decision.lower_bound) == (8, 8)
-    assert "need 8 of 80 B/s and 16 records/s each" in decision.detail
-    assert "placed by load: 8 consumers of 80 B/s and 16 records/s" in decision.detail
+    assert says(decision, What.FIRST_PLACEMENT, needed=8, usable_bytes_per_s=80, usable_records_per_s=16)
+    assert says(decision, What.PLACED_BY_LOAD, planned=8, usable_bytes_per_s=80, usable_records_per_s=16)
     plain, _ = decide(watched, History(), policy(mode="advise"), moment(T0))
     assert (plain.recommended, "records/s" in plain.detail) == (1, False)

@@ -17,11 +17,13 @@ from autoscaler.core.group.history import History, Intent
 from autoscaler.core.group.limits import Steps, read_orders
 from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
 from autoscaler.core.load.consumption import WINDOW_S, Consumption, Sample
-from autoscaler.model import GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
 from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 LOOKS_AT = {"partitions", "measured", "settled"}  # rows that no setting is behind
+FOUND = Finding.of(What.OVERLOADED, consumers=(0,), load_bytes_per_s=100, limit_bytes_per_s=88)
 OPEN = {"cron": "0 22 * * *", "duration_min": 60}  # at T0
 CLOSED = {"cron": "0 10 * * *", "duration_min": 60}
 
@@ -139,19 +141,21 @@ def test_kinds_of_steps() -> None:
         "one less and emptied": (owned([0, 1, 2, 3]), frozenset({0, 2}), Steps.SHRINK),
         "one for another": (None, frozenset({0, 1, 3}), Steps.GROW | Steps.SHRINK),
     }
-    found = {what: kinds_of(now, Step(reason=OVERLOAD, detail=what, target=t, requested=r)) for what, (t, r, _) in rows.items()}
+    found = {
+        what: kinds_of(now, Step(reason=OVERLOAD, findings=(FOUND,), target=t, requested=r)) for what, (t, r, _) in rows.items()
+    }
     assert found == {what: kinds for what, (_, _, kinds) in rows.items()}
 
 
 def test_moves_that_are_held_keep_nobody_from_asking_for_consumers() -> None:
-    step = Step(reason=OVERLOAD, detail="hot", target=SWAPPED, requested=frozenset({0, 1, 2}))
+    step = Step(reason=OVERLOAD, findings=(FOUND,), target=SWAPPED, requested=frozenset({0, 1, 2}))
     left = guarded(cycle(policy()), step)
     assert (left.target, left.requested, left.limited_by) == (None, step.requested, Reason.COOLING_DOWN)
-    assert left.detail == "hot; partitions moved 1 s ago, at the same number they rest 10 s"
+    assert [(f.what, f.limit) for f in left.findings[1:]] == [(What.MOVES_REST, Reason.COOLING_DOWN)]
 
 
 def test_growing_that_is_held_keeps_nobody_from_moving_among_those_who_are_there() -> None:
-    step = Step(reason=OVERLOAD, detail="hot", target=SWAPPED, requested=frozenset({0, 1, 2}))
+    step = Step(reason=OVERLOAD, findings=(FOUND,), target=SWAPPED, requested=frozenset({0, 1, 2}))
     left = guarded(cycle(policy(paused="growing"), history=History()), step)
     assert (left.target, left.requested, left.limited_by) == (SWAPPED, None, Reason.PAUSED)
     onto_new = replace(step, target=owned([0], [2, 3], [1]))
@@ -159,23 +163,22 @@ def test_growing_that_is_held_keeps_nobody_from_moving_among_those_who_are_there
     assert (left.target, left.requested, left.limited_by) == (None, None, Reason.PAUSED)
 
 
-@pytest.mark.parametrize("reason", [Reason.AT_MINIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED])
-def test_what_follows_from_limits_or_partitions_passes_everything_soft(reason: Reason) -> None:
+def test_what_follows_from_limits_or_partitions_passes_everything_soft() -> None:
     rules, rests = policy(grow_stabilisation_s=99, grow_step=1), History(last_move_at=T0)
-    step = Step(reason=reason, detail="so be it", target=SWAPPED, requested=frozenset(range(4)))
+    step = Step(reason=OVERLOAD, findings=(FOUND,), target=SWAPPED, requested=frozenset(range(4)), ordered=True)
     assert guarded(cycle(rules, history=rests), step) is step
-    suggested = guarded(cycle(rules, history=rests), replace(step, reason=OVERLOAD))
+    suggested = guarded(cycle(rules, history=rests), replace(step, ordered=False))
     assert (suggested.target, suggested.requested, suggested.limited_by) == (None, None, Reason.STEP_LIMIT)
 
 
 def test_nothing_holds_what_a_lost_consumer_left() -> None:
-    step = Step(reason=Reason.WORKER_LOST, detail="gone", requested=frozenset(range(9)))
+    step = Step(reason=Reason.WORKER_LOST, findings=(FOUND,), requested=frozenset(range(9)), mandatory=True)
     assert guarded(cycle(policy(paused="all", pinned=1)), step) is step
 
 
 def test_a_published_policy_is_held_by_the_hard_rows_only() -> None:
     published = {"sizing": "LINEAR", "grow_step": 1, "grow_stabilisation_s": 99}
-    step = Step(reason=OVERLOAD, detail="UP", requested=frozenset(range(4)))
+    step = Step(reason=OVERLOAD, findings=(FOUND,), requested=frozenset(range(4)))
     assert guarded(cycle(policy(**published)), step) is step
     assert guarded(cycle(policy(**published, paused="growing")), step).limited_by is Reason.PAUSED
 
@@ -183,7 +186,7 @@ def test_a_published_policy_is_held_by_the_hard_rows_only() -> None:
 def test_who_is_awaited_stays_awaited_when_more_are_held() -> None:
     group = state(owned([0, 1], [2, 3]), requested=[0, 1, 2])
     waiting = History(waiting_since=T0 - 5)
-    step = Step(reason=OVERLOAD, detail="hot", requested=frozenset(range(4)), waiting=True)
+    step = Step(reason=OVERLOAD, findings=(FOUND,), requested=frozenset(range(4)), waiting=True)
     assert guarded(cycle(policy(paused="growing"), group, waiting), step).waiting
     assert not guarded(cycle(policy(paused="growing"), history=waiting), step).waiting
 

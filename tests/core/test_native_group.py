@@ -10,9 +10,10 @@ import pytest
 from autoscaler.core.assignors.group_model import Assignor, NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.errors import TransientError
-from autoscaler.model import AddWorkers, GroupMembers, LoadSnapshot, Reason, Retention
+from autoscaler.findings import What
+from autoscaler.model import AddWorkers, Finding, GroupMembers, LoadSnapshot, Reason, Retention
 from autoscaler.testing import FakeRetention
-from tests.builders import TOPIC, load, members, rates, snapshot, state, tp
+from tests.builders import TOPIC, load, members, rates, says, snapshot, state, tp
 from tests.scenarios.native_world import NativeWorld, even
 
 
@@ -56,10 +57,10 @@ def test_where_no_number_is_enough_the_best_is_taken_and_said_what_would_be() ->
     loads = rates(70, 70, 1, 1, 1, 1)  # neighbours: they stay together in ranges of two
     decision = world.tick(loads)
     assert (decision.reason, decision.limited_by, decision.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.AT_MAXIMUM, 1)
-    assert "more consumers would not relieve it with assignor range" in decision.detail
-    assert "6 with assignor range (more than max_consumers allows)" in decision.detail
-    assert "2 with assignor roundrobin" in decision.detail
-    assert "2 placed by load (assignment managed)" in decision.detail
+    assert says(decision, What.NO_RELIEF, assignor="range")
+    assert says(decision, What.REMEDY, count=6, assignor="range", setting="max_consumers")
+    assert says(decision, What.REMEDY, count=2, assignor="roundrobin")
+    assert [f.numbers for f in decision.findings if f.what is What.REMEDY and not f.texts] == [{"count": 2}]
 
 
 def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
@@ -68,7 +69,7 @@ def test_a_group_that_kafka_is_still_rebalancing_is_waited_for() -> None:
     world.reader.groups["g"] = world.described("PREPARING_REBALANCING")
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
     assert (decision.reason, decision.actions, decision.consumers) == (Reason.NOT_READY, (), 2)
-    assert "2 consumers asked for, 2 running, 2 members in the group (PREPARING_REBALANCING)" in decision.detail
+    assert says(decision, What.MEMBERS_DIFFER, requested=2, running=2, members=2, state="PREPARING_REBALANCING")
 
 
 def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() -> None:
@@ -77,7 +78,7 @@ def test_consumers_that_never_join_are_a_reason_and_nothing_more_is_started() ->
     assert world.tick(even(world, 900)).reason is Reason.NOT_READY
     last = world.run(even(world, 900), 12)
     assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
-    assert "2 consumers asked for, 2 running, 0 members in the group" in last.detail
+    assert says(last, What.MEMBERS_DIFFER, requested=2, running=2, members=0)
     assert len(world.pool.observe().running) == 2
     world.joins = True
     assert world.tick(even(world, 100)).reason is Reason.WITHIN_TARGET, "and over as soon as they match"
@@ -96,7 +97,7 @@ def test_an_existing_group_is_not_joined_by_consumers_of_ours() -> None:
     world = NativeWorld(strangers=3)
     last = world.run(even(world, 900), 3)
     assert (last.reason, last.actions) == (Reason.GROUP_DIFFERS, ())
-    assert "stop them first" in last.detail
+    assert says(last, What.STRANGERS)
     assert world.pool.observe().running == {}
 
 
@@ -122,7 +123,7 @@ def test_what_the_platform_refuses_is_tried_again_and_said() -> None:
     world = NativeWorld()
     world.run(even(world, 100), 5)
     world.pool.fails = TransientError("no more processes")
-    assert "not carried out: no more processes" in world.tick(even(world, 300)).detail
+    assert says(world.tick(even(world, 300)), What.NOT_CARRIED_OUT, error="no more processes")
     world.run(even(world, 300), 6)
     assert len(world.consumers) == 4
 
@@ -135,40 +136,40 @@ def test_static_members_are_not_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "said"),
+    ("topics", "what"),
     [
-        (lambda n: frozenset({TOPIC, f"other-{n}"}), "subscribe to different topics"),
-        (lambda _: None, "is not known, or a pattern"),
-        (lambda _: frozenset({TOPIC, "other"}), "also subscribe to other, which is not measured"),
+        (lambda n: frozenset({TOPIC, f"other-{n}"}), What.SUBSCRIPTIONS_DIFFER),
+        (lambda _: None, What.SUBSCRIPTION_UNKNOWN),
+        (lambda _: frozenset({TOPIC, "other"}), What.SUBSCRIBED_TO_MORE),
     ],
 )
-def test_members_that_cannot_be_predicted_stop_everything(topics: Callable[[int], frozenset[str] | None], said: str) -> None:
+def test_members_that_cannot_be_predicted_stop_everything(topics: Callable[[int], frozenset[str] | None], what: What) -> None:
     world = NativeWorld(topics=topics)
     last = world.run(even(world, 100), 5)
     last = world.tick(even(world, 900))
     assert (last.reason, last.actions, last.consumers) == (Reason.ASSIGNOR_UNPREDICTABLE, (), 2)
-    assert said in last.detail
+    assert says(last, what)
 
 
 @pytest.mark.parametrize(
-    ("kind", "assignor", "said"),
+    ("kind", "assignor", "what"),
     [
-        ("SHARE", "", "share group"),
-        ("STREAMS", "", "Streams group"),
-        ("OTHER", "default", "no consumers"),
-        ("CLASSIC", "stream", "Kafka Streams application"),
-        ("CLASSIC", "", "have not agreed on an assignor"),
-        ("CLASSIC", "plan", "nothing is known of assignor 'plan'"),
+        ("SHARE", "", What.NOT_CONSUMERS),
+        ("STREAMS", "", What.NOT_CONSUMERS),
+        ("OTHER", "default", What.NOT_CONSUMERS),
+        ("CLASSIC", "stream", What.NOT_CONSUMERS),
+        ("CLASSIC", "", What.NO_ASSIGNOR),
+        ("CLASSIC", "plan", What.UNKNOWN_ASSIGNOR),
     ],
 )
-def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kind: str, assignor: str, said: str) -> None:
+def test_groups_that_are_none_of_consumers_with_a_known_assignor_are_refused(kind: str, assignor: str, what: What) -> None:
     world = NativeWorld()
     world.run(even(world, 100), 5)
     seen = world.described()
     world.reader.groups["g"] = GroupMembers(state="STABLE", kind=kind, assignor=assignor, members=seen.members, at=seen.at)
     decision = world.controller.cycle(99, snapshot(even(world, 900), at=world.clock.now()), {})
     assert (decision.reason, decision.actions) == (Reason.ASSIGNOR_UNPREDICTABLE, ())
-    assert said in decision.detail
+    assert says(decision, what)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_members_that_name_a_rack_are_not_predicted_where_the_assignor_goes_by_i
     found = read_group(replace(seen, kind=kind, assignor=assignor, members=racked), [tp(n) for n in range(4)], {})
     assert isinstance(found, NativeGroup) == predicted
     if isinstance(found, Unpredictable):
-        assert found.why.startswith("its members name racks (1)")
+        assert (found.why.what, found.why.numbers) == (What.RACKS, {"racks": 1})
 
 
 def test_a_native_group_with_managed_workers_is_left_alone() -> None:
@@ -207,7 +208,7 @@ def test_a_native_group_with_managed_workers_is_left_alone() -> None:
     world.controller.watch = Watched()  # type: ignore[assignment]
     decision = world.tick(even(world, 900))
     assert (decision.reason, decision.actions, decision.consumers) == (Reason.PAUSED, (), 2)
-    assert "1 managed worker of this group live and follow plan 7" in decision.detail
+    assert says(decision, What.MANAGED_WORKERS, workers=1, epoch=7)
     assert len(world.pool.observe().running) == 2
 
 
@@ -217,7 +218,7 @@ def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing(
     world.pool.apply(frozenset(range(4)), expected=frozenset({0, 1}), releasable=frozenset())
     world.controller = world.new_controller()
     world.run(even(world, 150), 4)
-    assert "2 hold nothing now" in world.tick(even(world, 150)).detail
+    assert says(world.tick(even(world, 150)), What.HOLD_NOTHING, count=2)
     world.run(even(world, 150), 60)
     assert len(world.consumers) == 2
 
@@ -272,7 +273,7 @@ def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[
     assert world.run(even(world, 100), 10).consumers == 2
     grown = world.measured(late(world))
     assert (grown.reason, grown.consumers) == (Reason.RETENTION_AT_RISK, 15)
-    assert "orders-3 may lose its first unread record in 50 s" in grown.detail
+    assert says(grown, What.RETENTION_RISK, partitions=(tp(3),), loss_s=50)
     for _ in range(60):
         held = world.measured(late(world))
     assert (held.reason, held.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.RETENTION_AT_RISK, 15)
@@ -307,4 +308,4 @@ def test_two_holders_of_a_partition_are_no_matter_where_nobody_looks_at_who_hold
     found = read_group(seen, [tp(n) for n in range(3)], {})
     assert isinstance(found, NativeGroup) is foretold
     if isinstance(found, Unpredictable):
-        assert f"2 holders of {tp(1)}" in found.why
+        assert found.why == Finding.of(What.HELD_TWICE, partitions=(tp(1),), holders=2)

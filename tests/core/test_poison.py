@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
+from autoscaler.findings import What
 from autoscaler.model import Decision, GroupState, MovePartition, Parked, ParkPartition, Reason, TopicPartition
-from tests.builders import T0, load, members, moment, observation, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, load, members, moment, observation, owned, policy, rates, says, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 
 
@@ -26,13 +27,14 @@ def test_the_cycle_that_sees_the_third_loss_parks_and_places_what_else_was_lost(
         MovePartition(partition=tp(2), source=None, target=0),
     )
     assert (decision.parked, tp(1) in decision.target) == ((tp(1),), False)
-    assert "1 partition (orders-1) parked, orders-1 at offset 57 after 3 consumers in a row were lost there" in decision.detail
+    assert says(decision, What.PARKED, partitions=(tp(1),), offset=57, owners=3)
 
 
 def test_what_is_parked_is_said_in_every_cycle_and_nothing_is_done_about_it() -> None:
     decision = answer(rates(70, 70, 10), parked(state(owned([0], [1])), 2))
     assert (decision.reason, decision.actions, decision.hot) == (Reason.STUCK_PARTITION, (), (tp(2),))
-    assert "orders-2" in decision.detail
+    assert decision.findings[0].what is What.PARKED
+    assert decision.findings[0].partitions == (tp(2),)
 
 
 def test_a_parked_partition_neither_grows_the_group_nor_keeps_it_large() -> None:
@@ -59,7 +61,7 @@ def test_its_old_measurement_holds_nobody() -> None:
 def test_a_released_partition_is_placed_like_a_new_one() -> None:
     decision = answer(rates(30, 10), state(owned([0])))
     assert decision.actions == (MovePartition(partition=tp(1), source=None, target=0),)
-    assert "released" in decision.detail
+    assert says(decision, What.PARTITIONS_ADDED)
 
 
 def test_a_group_with_nothing_else_left_keeps_one_consumer() -> None:

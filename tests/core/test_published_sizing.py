@@ -6,8 +6,9 @@ import pytest
 
 from autoscaler.config.policy import Policy, contradictions
 from autoscaler.core.decide import History, decide
+from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Decision, MovePartition, Observation, Reason, RemoveWorkers, TopicPartition
-from tests.builders import T0, load, moment, owned, policy, rates, snapshot, state, tp
+from tests.builders import T0, load, moment, owned, policy, rates, says, snapshot, state, tp
 from tests.scenarios.world import World, reasons, scalings
 
 
@@ -41,7 +42,7 @@ def test_up_asks_for_the_consumers_first_and_then_places_as_printed() -> None:
     assert (first.reason, first.actions) == (Reason.RATE_ABOVE_CAPACITY, (AddWorkers(slots=(1,)),))
     there = decided(asked, (20, 20, 20, 20, 16), (0, 1, 2, 3, 4), live=(0, 1))
     assert contents(there.target) == [[0, 2, 4], [1, 3]]
-    assert "AUTO_SCALE_CG says UP: 2 consumers, now 1" in there.detail
+    assert says(there, What.PUBLISHED, sizing="AUTO_SCALE_CG", action="UP", wanted=2, now=1)
 
 
 @pytest.mark.parametrize(

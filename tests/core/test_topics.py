@@ -9,8 +9,9 @@ from autoscaler import topic_selection as entries
 from autoscaler.config.settings import load
 from autoscaler.core.decide import History, decide
 from autoscaler.errors import SettingsError
+from autoscaler.findings import What
 from autoscaler.model import Reason
-from tests.builders import T0, moment, observation, owned, policy, rates, snapshot, state
+from tests.builders import T0, moment, observation, owned, policy, rates, says, snapshot, state
 
 
 @pytest.mark.parametrize(
@@ -85,13 +86,13 @@ def test_a_pattern_that_means_nothing_yet_is_said_and_holds_nothing() -> None:
     seen = observation(rates(5.0, 5.0, 5.0, 5.0), state(owned([0], [1], [2], [3])))
     decision, _ = decide(seen, history, policy(topics=("orders", "^refunds-")), moment(T0))
     assert decision.consumers == 1, "it shrinks"
-    assert "no topic that this user may describe matches ^refunds- yet" in decision.detail
+    assert says(decision, What.TOPICS_UNMATCHED, patterns="^refunds-")
 
 
 def test_a_group_of_which_nothing_is_there_yet_waits_and_says_for_what() -> None:
     decision, _ = decide(observation(snapshot({}), state({})), History(), policy(topics=("^refunds-", "!refunds-2")), moment(T0))
     assert decision.reason is Reason.NOT_READY
-    assert decision.detail.startswith("no topic that this user may describe matches ^refunds- yet")
+    assert decision.findings[0].what is What.TOPICS_UNMATCHED
 
 
 def test_a_topic_that_a_pattern_meant_and_that_cannot_be_read_any_more_is_no_topic_without_load() -> None:
@@ -99,4 +100,4 @@ def test_a_topic_that_a_pattern_meant_and_that_cannot_be_read_any_more_is_no_top
     seen = snapshot(rates(5.0, 5.0, 5.0, 5.0), error="orders-2: TopicAuthorizationFailed", lost=frozenset({"orders-2"}))
     decision, _ = decide(observation(seen, state(owned([0], [1], [2], [3]))), history, policy(topics=("^orders",)), moment(T0))
     assert not decision.actions
-    assert "topics orders-2 are not measured" in decision.detail
+    assert says(decision, What.TOPICS_NOT_MEASURED, topics="orders-2")

@@ -16,6 +16,7 @@ from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssigno
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.devtools.broker import Broker
+from autoscaler.findings import What
 from autoscaler.model import TopicPartition
 from tests.kafka.java_assignors import java
 from tests.kafka.test_reader import described, reading
@@ -49,7 +50,7 @@ def test_a_member_that_names_its_rack_is_told_with_it(broker: Broker, topic: str
     assert [(m.topics, m.rack, m.library) for m in found.members] == [(frozenset({topic}), "r1", "")]
     refused = read_group(found, [TopicPartition(topic, n) for n in range(4)], {})
     assert isinstance(refused, Unpredictable)
-    assert "name racks" in refused.why
+    assert refused.why.what is What.RACKS
 
 
 @pytest.mark.parametrize(("rack", "library"), [(None, "java"), ("", "librdkafka"), ("r1", "")])
@@ -176,7 +177,7 @@ def test_kafkas_own_client_is_told_too_and_a_share_group_is_what_it_is(broker: B
     assert [(m.topics, m.instance, m.library) for m in found.members] == [(frozenset({topic}), None, "java")]
     refused = read_group(shared, [TopicPartition(topic, 0)], {})
     assert isinstance(refused, Unpredictable)
-    assert "share group" in refused.why
+    assert refused.why.what is What.NOT_CONSUMERS
 
 
 def test_members_with_different_subscriptions_are_found_out(broker: Broker, make_topic: MakeTopic, group: str) -> None:
@@ -193,7 +194,7 @@ def test_members_with_different_subscriptions_are_found_out(broker: Broker, make
             )  # fmt: skip
         refused = read_group(found, partitions, {})
         assert isinstance(refused, Unpredictable)
-        assert "different topics" in refused.why
+        assert refused.why.what is What.SUBSCRIPTIONS_DIFFER
         consumers[1].subscribe(topics)
         with reading(broker, group) as reader:
             alike = described(

@@ -4,8 +4,9 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.assignors.group_model import Assignor
+from autoscaler.findings import What
 from autoscaler.model import CapacitySource, Decision, Reason
-from tests.builders import load, policy, rates, tp
+from tests.builders import load, policy, rates, says, tp
 from tests.scenarios.native_world import NativeWorld, Work, even
 from tests.scenarios.world import World, moves, scalings
 
@@ -53,16 +54,16 @@ def test_a_group_comes_to_what_its_consumers_do_whatever_was_assumed(prior: floa
 
 def test_what_it_is_taken_for_is_said_with_where_that_comes_from() -> None:
     world = group(100.0)
-    assert "a consumer is taken for 100 B/s, not measured yet" in world.run(30)[-1].detail
-    assert "a consumer is taken for 100 B/s, measured (" in world.run(120)[-1].detail
+    assert says(world.run(30)[-1], What.CAPACITY_ASSUMED, capacity_bytes_per_s=100)
+    assert says(world.run(120)[-1], What.CAPACITY_MEASURED, capacity_bytes_per_s=100)
     world.policy = world.policy.model_copy(update={"capacity_bytes_per_s": 90.0})
     configured = world.run(1)[0]
     assert (configured.capacity_source, configured.capacity_bytes_per_s) == (CapacitySource.CONFIGURED, 90)
-    assert "is taken for" not in configured.detail
+    assert not any(f.what.startswith("CAPACITY_") for f in configured.findings)
     bound = group(5000.0, capacity_bounds_ratio=10.0)
     last = bound.run(300)[-1]
     assert last.capacity_bytes_per_s == 500
-    assert "a consumer is taken for 500 B/s, the bound: measured 100 B/s (" in last.detail
+    assert says(last, What.CAPACITY_BOUND, capacity_bytes_per_s=500, measured_bytes_per_s=100)
 
 
 def test_a_spike_of_one_window_and_noise_move_nothing() -> None:
@@ -99,7 +100,7 @@ def test_a_database_that_is_slow_makes_consumers_slow_and_growing_in_vain_ends()
     assert min(d.capacity_bytes_per_s for d in decisions) < 45, "four that share it do 40 each"
     assert [decisions[0].consumers, *scalings(decisions)] == [4, 5, 8, 11], "three steps, of 64 consumers that it could have"
     assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
-    assert "3 steps up drained no more than 16 records/s: the bottleneck is elsewhere" in decisions[-1].detail
+    assert says(decisions[-1], What.IN_VAIN, steps=3)
     recovered = world.run(700)
     assert recovered[-1].capacity_bytes_per_s == pytest.approx(100, rel=0.1)
     assert recovered[-1].consumers in {4, 5}
@@ -142,7 +143,7 @@ def test_a_native_group_that_is_behind_shows_how_slow_its_consumers_are() -> Non
     assert late[-1].capacity_source is CapacitySource.MEASURED
     assert late[-1].capacity_bytes_per_s == pytest.approx(40, rel=0.1)
     assert late[-1].consumers == 16, "20 bytes/s each of 32: eight get 40"
-    assert "looks too" not in late[-1].detail, "there is nothing to be doubted"
+    assert not says(late[-1], What.CAPACITY_LOOKS_HIGH), "there is nothing to be doubted"
 
 
 def test_a_native_group_that_is_not_behind_shows_only_that_its_consumers_are_faster() -> None:

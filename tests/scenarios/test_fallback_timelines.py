@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from autoscaler.config.policy import Policy
+from autoscaler.findings import What
 from autoscaler.model import Decision, Reason, TopicPartition
-from tests.builders import CAPACITY, load, policy, rates
+from tests.builders import CAPACITY, load, policy, rates, says
 from tests.scenarios.native_world import NativeWorld, even
 from tests.scenarios.world import World, scalings
 
@@ -60,8 +61,8 @@ def test_the_number_is_set_once_and_only_after_the_time(
 def test_what_keeps_it_is_named() -> None:
     _, seen = blind(rules("static", 2), EVEN)
     assert (seen[-1].reason, seen[-1].limited_by) == (Reason.FALLBACK, Reason.STALE_INPUT)
-    assert "fallback static asks for 2, 4 are requested" in seen[-1].detail
-    assert "the last rates take 4" in seen[-1].detail
+    assert says(seen[-1], What.FALLBACK, fallback="static", wanted=2, now=4)
+    assert says(seen[-1], What.LAST_RATES_TAKE, needed=4)
 
 
 @pytest.mark.parametrize(("changes", "limit"), [({"paused": "all"}, Reason.PAUSED), ({"paused": "growing"}, Reason.PAUSED)])

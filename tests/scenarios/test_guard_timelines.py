@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from autoscaler.config.policy import Policy
+from autoscaler.findings import What
 from autoscaler.model import Decision, MovePartition, Reason, RemoveWorkers, TopicPartition
-from tests.builders import T0, owned, policy, rates, tp
+from tests.builders import T0, owned, policy, rates, says, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 
 EVEN = rates(*[20.0] * 16)  # 320 bytes/s: exactly four consumers of 80
@@ -53,7 +54,7 @@ def test_a_pause_holds_growing_moving_and_shrinking_and_says_so() -> None:
     assert acts([*busy, *idle]) == []
     assert {(d.reason, d.limited_by) for d in busy} == {(Reason.RATE_ABOVE_CAPACITY, Reason.PAUSED)}
     assert (idle[-1].reason, idle[-1].limited_by) == (Reason.UNDERUSED, Reason.PAUSED)
-    assert "paused: all holds this" in idle[-1].detail
+    assert says(idle[-1], What.PAUSED, paused="all")
     world.policy = quick()
     assert scalings([idle[-1], *world.run(30)]) == [1], "and nothing is forgotten: the window has passed"
 
@@ -91,7 +92,7 @@ def test_growing_paused_shares_the_overload_among_those_who_are_there_and_shrink
     assert moves(busy), "what four consumers can share they share"
     assert set(limits(busy)) == {Reason.PAUSED, Reason.HANDOVER_IN_PROGRESS}
     assert busy[-1].limited_by is Reason.PAUSED
-    assert "(6 without paused)" in busy[-1].detail
+    assert says(busy[-1], What.TAKES_MORE, wanted=6, setting="paused")
     assert scalings([busy[-1], *idle]) == [1]
 
 
@@ -124,7 +125,7 @@ def test_a_window_freezes_what_it_says_until_it_closes() -> None:
     frozen, after = world.run(CLOSES - 150), world.run(20)
     assert acts(frozen) == []
     assert {(d.reason, d.limited_by) for d in frozen} == {(Reason.RATE_ABOVE_CAPACITY, Reason.FROZEN)}
-    assert "15 22 * * * for 5 min, UTC" in frozen[0].detail
+    assert says(frozen[0], What.FROZEN, window="15 22 * * * for 5 min, UTC")
     assert after[0].consumers == 8, "in the cycle that sees it closed"
 
 
@@ -190,7 +191,7 @@ def test_a_pinned_number_stays_whatever_the_load_and_partitions_still_move() -> 
     assert moves(busy)
     assert Reason.PINNED in limits(busy), "four cannot hold that"
     assert (idle[-1].reason, idle[-1].limited_by) == (Reason.UNDERUSED, Reason.PINNED)
-    assert "pinned 4 keeps 4" in idle[-1].detail
+    assert says(idle[-1], What.KEEPS, setting="pinned", least=4, present=4)
 
 
 @pytest.mark.parametrize(("number", "load"), [(2, EVEN), (7, LIGHT), (7, EVEN)])
@@ -207,7 +208,7 @@ def test_what_a_pinned_group_lacks_is_said() -> None:
     world = at_rest(quick(pinned=2))
     last = world.decisions[-1]
     assert (last.reason, last.limited_by, last.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.PINNED, 2)
-    assert "(4 without pinned)" in last.detail
+    assert says(last, What.TAKES_MORE, wanted=4, setting="pinned")
 
 
 def test_a_group_is_never_pinned_above_its_partitions() -> None:
@@ -268,7 +269,7 @@ def test_a_spike_shorter_than_the_window_grows_nothing_and_a_lasting_one_does() 
     assert acts([*spike, *after]) == []
     assert {(d.reason, d.limited_by) for d in spike} == {(Reason.RATE_ABOVE_CAPACITY, Reason.STABILISING)}
     assert next(d.at - T0 for d in lasting if d.consumers > 4) == 110
-    assert "overloaded for 9 s of 10 s" in lasting[9].detail
+    assert says(lasting[9], What.OVERLOADED_FOR, lasted_s=9, limit_s=10)
 
 
 def test_growth_that_has_been_asked_for_is_not_stabilised_again() -> None:
@@ -299,7 +300,7 @@ def test_a_group_that_went_up_and_down_often_enough_stays_large_and_still_grows(
     held = [d for d in first if d.limited_by is Reason.FLAPPING]
     assert held
     assert {d.consumers for d in held} == {8}
-    assert "turned 4 times in an hour" in held[0].detail
+    assert says(held[0], What.FLAPPING, turns=4)
     world.traffic = lambda _: times(EVEN, 3)
     assert world.run(10)[0].consumers == 16, "growing never waits for it"
     world.traffic = lambda _: LIGHT
@@ -357,7 +358,7 @@ def test_moves_at_the_same_number_must_be_worth_their_pause(
     assert bool(moves(decisions)) == moves_it, why
     if not moves_it:
         assert {(d.reason, d.limited_by) for d in decisions} == {(Reason.RATE_ABOVE_CAPACITY, Reason.NOT_WORTH_MOVING)}
-        assert "moving 1 partition (orders-2) with 15 B/s for 41 s costs more" in decisions[-1].detail
+        assert says(decisions[-1], What.NOT_WORTH_MOVING, partitions=(tp(2),), rate_bytes_per_s=15, pause_s=41)
 
 
 def test_above_its_capacity_a_consumer_is_relieved_whatever_it_costs() -> None:
@@ -400,7 +401,7 @@ def test_growth_that_drains_no_more_stops_and_says_so() -> None:
     assert given_up
     assert max(d.consumers for d in decisions) == 8, "two steps of two"
     assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
-    assert "2 steps up drained no more than 33 records/s" in given_up[-1].detail
+    assert says(given_up[-1], What.IN_VAIN, steps=2)
     never = bound_at(33.0)
     never.policy = never.policy.model_copy(update={"give_up_after": None})
     never.traffic = rising
@@ -430,7 +431,8 @@ def test_what_was_in_vain_is_given_back_where_that_is_asked_for() -> None:
     decisions = world.run(880)
     assert [decisions[0].consumers, *scalings(decisions)] == [6, 8, 4], "two steps up, both of them back, not asked for again"
     back = next(d for d in decisions if d.reason is Reason.SCALING_DID_NOT_HELP)
-    assert "2 steps up drained no more than 33 records/s: the bottleneck is elsewhere; 4 drained as much" in back.detail
+    assert says(back, What.IN_VAIN, steps=2)
+    assert says(back, What.DRAINED_AS_MUCH, count=4)
     assert decisions[-1].limited_by is Reason.SCALING_DID_NOT_HELP
     assert max(d.consumers for d in world.run(240)) > 8, "the bottleneck is gone"
 

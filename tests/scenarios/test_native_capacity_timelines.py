@@ -2,7 +2,9 @@
 
 import pytest
 
+from autoscaler.findings import What
 from autoscaler.model import CapacitySource, RemoveWorkers
+from tests.builders import says
 from tests.scenarios.native_world import NativeWorld, Work, even
 
 MEASURED = {"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": 1000.0}  # ten times what a consumer really does
@@ -17,7 +19,7 @@ def test_a_restart_of_the_job_does_not_shrink_a_group_whose_load_is_the_same() -
     world.controller = world.new_controller(measured_bytes_per_s=latest.capacity_bytes_per_s)  # as the audit tells it
     seen = work.run(600)
     assert {d.capacity_source for d in seen} == {CapacitySource.MEASURED}
-    assert "as measured before the restart" in seen[0].detail
+    assert says(seen[0], What.CAPACITY_KEPT)
     assert len(world.consumers) == there
     assert not any(isinstance(a, RemoveWorkers) for d in seen for a in d.actions)
 

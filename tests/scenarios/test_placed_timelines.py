@@ -7,8 +7,9 @@ import pytest
 from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
 from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
 from autoscaler.errors import FencedError, TransientError
+from autoscaler.findings import What
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
-from tests.builders import TOPIC, load, rates, tp
+from tests.builders import TOPIC, load, rates, says, tp
 from tests.scenarios.native_world import even
 from tests.scenarios.placed_world import PlacedWorld
 
@@ -65,7 +66,7 @@ def test_nothing_else_is_told_before_members_hold_what_they_were_told() -> None:
     assert world.moves
     waiting = world.tick(MOVED)
     assert (waiting.reason, waiting.actions) == (Reason.HANDOVER_IN_PROGRESS, ())
-    assert "4 partitions (orders-1, orders-2, orders-3, orders-4) are with other members than the placement" in waiting.detail
+    assert says(waiting, What.PLACEMENT_PENDING, partitions=(tp(1), tp(2), tp(3), tp(4)))
     assert world.placements.published[-1][tp(4)] == "g-1"
 
 
@@ -103,7 +104,7 @@ def test_in_mode_advise_nothing_is_written_and_the_advice_is_by_load() -> None:
     calls = world.placements.calls
     advised = world.run(HOT, 5)
     assert (advised.reason, advised.limited_by, advised.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.ADVISORY, 2)
-    assert "placed by load: 2 consumers of 80 B/s" in advised.detail
+    assert says(advised, What.PLACED_BY_LOAD, planned=2, usable_bytes_per_s=80)
     assert (world.placements.calls, set(world.pool.observe().running)) == (calls, {0})
 
 
@@ -129,14 +130,14 @@ def test_one_that_does_not_come_back_is_awaited_and_then_the_others_go_on_withou
     world.kill(1)
     waiting = world.run(HOT, 4)
     assert (waiting.reason, waiting.actions) == (Reason.NOT_READY, ())
-    assert "2 consumers asked for, 1 running, 1 member in the group (STABLE) for 3 s" in waiting.detail
-    assert "nothing else is done until consumers 1 come back to what they held" in waiting.detail
+    assert says(waiting, What.MEMBERS_DIFFER, requested=2, running=1, members=1, state="STABLE", lasted_s=3)
+    assert says(waiting, What.UNTIL_RETURN, consumers=(1,))
     gone_on = world.run(HOT, 12)
     (taken,) = (d for d in world.decisions[-12:] if d.actions)
     assert taken.reason is Reason.WORKER_LOST
-    assert "consumers 0 take them, nothing else moves" in taken.detail
+    assert says(taken, What.TAKEN_OVER, consumers=(0,))
     assert set(world.placements.owners.values()) == {"g-0"}
-    assert "the others go on without them" in gone_on.detail
+    assert says(gone_on, What.NOT_STARTED)
     world.run(HOT, 45)
     assert world.held() == {"g-0": [0, 5], "g-1": [1, 2, 3, 4]}, "a member that is here again is placed anew"
 
@@ -186,28 +187,28 @@ def test_a_topic_that_is_gone_keeps_nobody_waiting() -> None:
 # --- what makes no sense --------------------------------------------------------------------------------------------------
 
 
-BAD: Mapping[str, tuple[Callable[[PlacedWorld, bool], None], Reason, str]] = {
+BAD: Mapping[str, tuple[Callable[[PlacedWorld, bool], None], Reason, What]] = {
     "a leader that does not listen": (
-        lambda w, here: setattr(w, "listens", not here), Reason.GROUP_DIFFERS, "see the log of the member that leads",
+        lambda w, here: setattr(w, "listens", not here), Reason.GROUP_DIFFERS, What.PLACEMENT_IGNORED,
     ),
     "a member too many": (
         lambda w, here: setattr(w, "strangers", int(here)), Reason.GROUP_DIFFERS,
-        "2 consumers asked for, 2 running, 3 members in the group (STABLE)",
+        What.DIFFER_TOO_LONG,
     ),
     "never stable": (
         lambda w, here: setattr(w, "says", {"state": "PREPARING_REBALANCING"} if here else {}), Reason.GROUP_DIFFERS,
-        "2 members in the group (PREPARING_REBALANCING)",
+        What.DIFFER_TOO_LONG,
     ),
     "different subscriptions": (
         lambda w, here: setattr(w, "topics", lambda n: frozenset({TOPIC, f"other-{n}"} if here else {TOPIC})),
-        Reason.ASSIGNOR_UNPREDICTABLE, "subscribe to different topics",
+        Reason.ASSIGNOR_UNPREDICTABLE, What.SUBSCRIPTIONS_DIFFER,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_nothing_is_moved_grown_or_shrunk_while_what_kafka_says_makes_no_sense(name: str) -> None:
-    begin, reason, said = BAD[name]
+    begin, reason, what = BAD[name]
     world = two()
     begin(world, True)
     if name == "a leader that does not listen":
@@ -216,26 +217,28 @@ def test_nothing_is_moved_grown_or_shrunk_while_what_kafka_says_makes_no_sense(n
     last = world.run(even(world, 600), 30)
     assert not [d for d in world.decisions[before:] if d.actions]
     assert last.reason is reason
-    assert said in last.detail
+    assert says(last, what)
     begin(world, False)
     world.run(even(world, 600), 30)
     assert len(world.held()) == 6, "and then it follows the load"
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "what", "told"),
     [
-        ({0: "", 1: ""}, "2 of its 2 members have no name to be told by"),
-        ({0: "left", 1: "right"}, "no consumer that is started here is called 'left': let them take their names from"),
-        ({0: "\ud800"}, "no consumer that is started here is called '\\ud800'"),
+        ({0: "", 1: ""}, What.NAMELESS, {"nameless": 2, "members": 2}),
+        ({0: "left", 1: "right"}, What.NAME_UNKNOWN, {"name": "left"}),
+        ({0: "\ud800"}, What.NAME_UNKNOWN, {"name": "\ud800"}),
     ],
 )
-def test_members_that_cannot_be_told_by_their_names_are_left_alone(names: Mapping[int, str], said: str) -> None:
+def test_members_that_cannot_be_told_by_their_names_are_left_alone(
+    names: Mapping[int, str], what: What, told: Mapping[str, object]
+) -> None:
     world = placed()
     world.names = names
     last = world.run(HOT, 20)
     assert (last.reason, last.actions) == (Reason.ASSIGNOR_UNPREDICTABLE, ())
-    assert said in last.detail
+    assert says(last, what, **told)
     assert world.placements.calls == 0
 
 
@@ -244,7 +247,7 @@ def test_two_of_one_name_are_left_alone() -> None:
     world.names = {1: "g-0"}
     last = world.run(HOT, 20)
     assert (last.reason, world.placements.calls) == (Reason.ASSIGNOR_UNPREDICTABLE, 0)
-    assert "several of its members call themselves 'g-0': give each a name of its own" in last.detail
+    assert says(last, What.NAME_SHARED, name="g-0")
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ def test_a_placement_that_was_not_written_is_no_step() -> None:
     world = two(cooldown_s=15)
     world.placements.fails = TransientError("the log does not answer")
     failed = world.tick(MOVED)
-    assert "not carried out: the log does not answer" in failed.detail
+    assert says(failed, What.NOT_CARRIED_OUT, error="the log does not answer")
     again = world.tick(MOVED)
     assert (again.reason, again.limited_by, len(world.moves)) == (Reason.RATE_ABOVE_CAPACITY, None, 3), "nothing rests"
     world.run(MOVED, 5)
@@ -266,7 +269,7 @@ def test_consumers_that_ended_are_started_again_though_nothing_can_be_written() 
     world.kill(1)
     world.clock.advance(1.0)
     world.placements.fails = TransientError("the log does not answer")
-    assert "the log does not answer" in world.tick(HOT).detail
+    assert says(world.tick(HOT), What.NOT_CARRIED_OUT, error="the log does not answer")
     assert set(world.pool.observe().running) == {0, 1}
 
 

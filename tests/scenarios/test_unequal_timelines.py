@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from autoscaler.config.policy import Policy
+from autoscaler.findings import What
 from autoscaler.model import Decision, Reason, TopicPartition
-from tests.builders import policy, rates, tp
+from tests.builders import policy, rates, says, tp
 from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import moves, scalings
 
@@ -50,10 +51,8 @@ def test_a_worker_at_half_speed_gets_half_once_it_is_known() -> None:
     assert max(world.used().values()) <= 0.81
     assert world.loads()[SLOW] == pytest.approx(40, abs=4.1), "half of what the others may have"
     assert scalings(late) == []
-    said = acted[0].detail
-    assert "consumer 0 with 80 B/s is above 43" in said
-    assert "consumer 0 does 4" in said
-    assert "the group's 9" in said
+    assert says(acted[0], What.OVERLOADED, consumers=(0,), load_bytes_per_s=80)
+    assert says(acted[0], What.OWN_CAPACITY, consumers=(0,))
     last = late[-1]
     assert (last.reason, last.algorithm) == (Reason.WITHIN_TARGET, "UNEVEN")
     assert last.own_bytes_per_s == {SLOW: pytest.approx(50, rel=0.05)}
@@ -119,8 +118,8 @@ def test_a_worker_that_is_too_slow_for_its_only_partition_is_replaced() -> None:
     full = group(rates(70.0, 70.0, 70.0, 70.0))
     last = full.run(300)[-1]
     assert (last.reason, last.limited_by) == (Reason.RATE_ABOVE_CAPACITY, Reason.AT_PARTITION_CEILING)
-    assert "consumer 0 with 70 B/s is above 44 B/s" in last.detail
-    assert "no other placement lowers the highest load" in last.detail
+    assert says(last, What.OVERLOADED, consumers=(0,), load_bytes_per_s=70, limit_bytes_per_s=44)
+    assert says(last, What.NO_BETTER)
 
 
 def test_a_configured_capacity_wins_and_all_are_equal() -> None:
@@ -210,8 +209,8 @@ def test_small_records_fill_a_consumer_before_their_bytes_do() -> None:
     assert len(world.live) in {4, 5}, "four would do, five move less"
     assert max(per_consumer(world).values()) <= 32 + 1e-9
     first = next(d for d in grown if d.reason is Reason.RATE_ABOVE_CAPACITY)
-    assert "above 35.2 records/s; 128 records/s in all take" in first.detail
-    assert "of 32 records/s" in first.detail
+    assert says(first, What.OVERLOADED, limit_records_per_s=35.2, total_records_per_s=128)
+    assert says(first, What.OVERLOADED, usable_records_per_s=32)
     world.traffic = lambda _: SMALL
     assert world.run(120)[-1].consumers <= 4
     assert max(per_consumer(world).values()) <= 32 + 1e-9
@@ -232,7 +231,7 @@ def test_a_partition_with_too_many_records_is_said_to_have_them() -> None:
     last = world.run(60)[-1]
     assert last.reason is Reason.PARTITION_EXCEEDS_CAPACITY
     assert last.oversized == (tp(1),)
-    assert "above the 4 records/s of one consumer: orders-1 has 10 records/s" in last.detail
+    assert says(last, What.OVERSIZED, partitions=(tp(1),), limit_records_per_s=4, load_records_per_s=10)
 
 
 def test_both_limits_and_a_slow_worker_hold_together() -> None:

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
-from autoscaler.model import GroupMembers, Member, Started, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, GroupMembers, Member, Started, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,17 +14,13 @@ class Unpredictable:
     """Why nobody can say what another number of consumers would get.
 
     Attributes:
-        why: Half a sentence, and what to do.
+        why: What stands against it.
     """
 
-    why: str
+    why: Finding
 
 
-_KINDS = {
-    "SHARE": "it is a share group: its records are dealt out one by one, not its partitions; scale it by its lag",
-    "STREAMS": "it is a Streams group: its tasks belong together with their state; scale it by its own metrics",
-    "OTHER": "its members are no consumers",
-}
+_NO_CONSUMERS = frozenset({"SHARE", "STREAMS", "OTHER"})
 _BY_RACK = frozenset({Assignor.RANGE, Assignor.STICKY, Assignor.COOPERATIVE_STICKY})  # KIP-881, in the classic protocol only
 _BY_HOLDER = frozenset({Assignor.STICKY, Assignor.COOPERATIVE_STICKY, Assignor.UNIFORM})  # what they give is what was held
 _PROTOCOLS = {"CLASSIC": frozenset(Assignor) - {Assignor.UNIFORM}, "CONSUMER": frozenset({Assignor.RANGE, Assignor.UNIFORM})}
@@ -40,10 +37,10 @@ def read_group(
         topic_ids: Kafka's ids of those topics.
         leaving: Members in the order in which they would be ended, if that is known.
     """
-    if why := _KINDS.get(members.kind):
-        return Unpredictable(why=why)
+    if members.kind in _NO_CONSUMERS:
+        return Unpredictable(why=Finding.of(What.NOT_CONSUMERS, kind=members.kind))
     if not members.members:
-        return Unpredictable(why="it has no members: nothing shows how its consumers subscribe and which assignor they use")
+        return Unpredictable(why=Finding.of(What.NO_MEMBERS))
     if members.assignor not in _PROTOCOLS.get(members.kind, ()):
         return Unpredictable(why=_unknown_assignor(members))
     counts = {t: sum(p.topic == t for p in partitions) for t in sorted({p.topic for p in partitions})}
@@ -73,64 +70,55 @@ def unplaceable(members: GroupMembers, partitions: Collection[TopicPartition], s
         return Unpredictable(why=why)
     called = Counter(m.name for m in members.members)
     if called[""]:
-        return Unpredictable(
-            why=f"{called['']} of its {called.total()} members have no name to be told by: give their assignor one"
-        )
+        return Unpredictable(why=Finding.of(What.NAMELESS, nameless=called[""], members=called.total()))
     if shared := sorted(name for name, count in called.items() if count > 1):
-        return Unpredictable(why=f"several of its members call themselves {shared[0]!a}: give each a name of its own")
+        return Unpredictable(why=Finding.of(What.NAME_SHARED, name=shared[0]))
     strange = sorted(m.name for m in members.members if started is not None and m.member_id not in started.slots)
     if strange:
-        why = f"no consumer that is started here is called {strange[0]!a}: let them take their names from AUTOSCALER_WORKER_NAME"
-        return Unpredictable(why=why)
+        return Unpredictable(why=Finding.of(What.NAME_UNKNOWN, name=strange[0]))
     return None
 
 
-def _unknown_assignor(members: GroupMembers) -> str:
+def _unknown_assignor(members: GroupMembers) -> Finding:
     if members.assignor == "stream":
-        return "it is a Kafka Streams application: its tasks belong together with their state; scale it by its own metrics"
-    known = ", ".join(sorted(_PROTOCOLS.get(members.kind, ())))
+        return Finding.of(What.NOT_CONSUMERS, kind="STREAMS")
+    known = ", ".join(sorted(_PROTOCOLS.get(members.kind, ()))) or ", ".join(Assignor)
     if not members.assignor:
-        return f"its members have not agreed on an assignor: let all of them name the same, one of {known or ', '.join(Assignor)}"
-    return f"nothing is known of assignor {members.assignor!r}: it takes one of {known or ', '.join(Assignor)}"
+        return Finding.of(What.NO_ASSIGNOR, known=known)
+    return Finding.of(What.UNKNOWN_ASSIGNOR, assignor=members.assignor, known=known)
 
 
-def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> str | None:
+def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> Finding | None:
     said = {m.topics for m in members if m.topics is not None}
     if len(said) < len({m.topics for m in members}):
-        return "what its members subscribe to is not known, or a pattern"
+        return Finding.of(What.SUBSCRIPTION_UNKNOWN)
     if len(said) > 1:
-        return (
-            f"its members subscribe to different topics ({len(said)} ways): give all of them the same, or each kind its own group"
-        )
+        return Finding.of(What.SUBSCRIPTIONS_DIFFER, ways=len(said))
     topics = next(iter(said))
     if more := sorted(topics - set(counts)):
-        return f"its members also subscribe to {', '.join(more[:4])}, which is not measured: add it to topics of the group"
+        return Finding.of(What.SUBSCRIBED_TO_MORE, topics=", ".join(more[:4]))
     if fewer := sorted(set(counts) - topics):
-        todo = "remove it from topics of the group, or wait until they look for new topics"
-        return f"its members do not subscribe to {', '.join(fewer[:4])}: {todo}"
+        return Finding.of(What.SUBSCRIBED_TO_FEWER, topics=", ".join(fewer[:4]))
     return None
 
 
-def _racks(members: GroupMembers) -> str | None:
+def _racks(members: GroupMembers) -> Finding | None:
     if members.kind != "CLASSIC" or members.assignor not in _BY_RACK:
         return None
     racks = {m.rack for m in members.members if m.rack}
     if not racks:
         return None
-    return (
-        f"its members name racks ({len(racks)}), and assignor {members.assignor} may place partitions by them: "
-        f"leave client.rack out, or take {Assignor.ROUND_ROBIN}"
-    )
+    return Finding.of(What.RACKS, racks=len(racks), assignor=members.assignor)
 
 
-def _held_twice(members: GroupMembers) -> str | None:
+def _held_twice(members: GroupMembers) -> Finding | None:
     if members.assignor not in _BY_HOLDER:
         return None
     holders = Counter(p for m in members.members for p in m.assigned)
     twice = sorted(p for p, count in holders.items() if count > 1)
     if not twice:
         return None
-    return f"its description names {holders[twice[0]]} holders of {twice[0]}, which cannot be: it is read again with every cycle"
+    return Finding.of(What.HELD_TWICE, partitions=twice, holders=holders[twice[0]])
 
 
 def _consumer(member: Member) -> Consumer:

@@ -1,7 +1,7 @@
 """What the rules of one cycle share: the inputs as read, and the step that a rule answers with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.capacity import Capacity
@@ -14,7 +14,8 @@ from autoscaler.core.load.retention_risk import Risk
 from autoscaler.core.sizing.native_outlook import Outlook
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import Size
-from autoscaler.model import Observation, Reason, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, Observation, Reason, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +67,24 @@ class Step:
     """A rule's answer.
 
     Attributes:
+        reason: What it is reported as; nothing is decided by it.
+        findings: Why, the rule's own finding first; a guard adds its own.
+        limited_by: What it is reported to be limited by; nothing is decided by it.
         target: Wanted owner of every partition that can have one; ``None``: as observed.
         requested: Consumers that should run; ``None``: as requested so far.
         waiting: Requested consumers are awaited.
         inert: Not even consumers that hold nothing are ended.
         counted: Only the number of consumers is ours to set: who holds what binds nobody.
+        ordered: It follows from the operator's limits, from partitions that nobody holds, or from records that are about to be
+            deleted unread, which no later step makes good: nothing soft holds it.
+        mandatory: No guard holds it: it places what a lost consumer has left.
+        to_limit: It leads to a limit of the operator's: held, it keeps no later rule from acting.
+        unmeasured: It waits for measurements: where that lasts, the fallback answers instead.
+        spares: Fewer consumers would do: held, it matters less than what an operator can act on.
     """
 
     reason: Reason
-    detail: str
+    findings: tuple[Finding, ...]
     limited_by: Reason | None = None
     target: Mapping[TopicPartition, int] | None = None
     requested: frozenset[int] | None = None
@@ -82,30 +92,33 @@ class Step:
     waiting: bool = False
     inert: bool = False
     counted: bool = False
+    ordered: bool = False
+    mandatory: bool = False
+    to_limit: bool = False
+    unmeasured: bool = False
+    spares: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Say whether it changes nothing."""
+        return self.target is None and self.requested is None
+
+    def saying(self, *more: Finding) -> "Step":
+        """Return the step with more to say."""
+        return replace(self, findings=(*self.findings, *more))
 
 
-def rate_text(bytes_per_s: float) -> str:
-    """Return a rate for people, such as ``1.25 MB/s``."""
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if bytes_per_s >= size:
-            return f"{bytes_per_s / size:.3g} {unit}"
-    return f"{bytes_per_s:.3g} B/s"
+def error_of(cycle: Cycle) -> str:
+    """Return the first error of the measurement by name, for a finding that has to say why something is not known."""
+    errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
+    return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
 
 
-def time_text(seconds: float) -> str:
-    """Return a time for people, such as ``40 min``."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def many(count: int, what: str) -> str:
-    """Return a count for people: ``1 consumer``, ``2 consumers``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def names(values: tuple[object, ...] | list[int], most: int = 4) -> str:
-    """Return the first few of many things by name and how many more there are."""
-    shown = ", ".join(str(v) for v in values[:most])
-    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+def not_measured(cycle: Cycle) -> Finding | None:
+    """Return what of the load is not measured right now; ``None`` if all of it is."""
+    load = cycle.load
+    if load.absent:
+        return Finding.of(What.TOPIC_NOT_MEASURED, topic=load.absent[0])
+    if not load.unknown:
+        return None
+    return Finding.of(What.NOT_MEASURED, partitions=load.unknown, unknown=len(load.unknown), listed=len(load.partitions))

@@ -1,4 +1,4 @@
-"""Where consumers of a group are not alike, or two limits hold for each: how full they are, and how that is said.
+"""Where consumers of a group are not alike, or two limits hold for each: how full they are, in which unit.
 
 Part of *load* and *size*. What is configured as a capacity holds for all consumers; only measured ones differ.
 """
@@ -10,10 +10,13 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.busy_throughput import Busy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.worker_speed import within_bounds
-from autoscaler.core.cycle.context import Cycle, rate_text
+from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.load.group_load import GroupLoad, sound_value
-from autoscaler.model import CapacitySource, Observation, TopicPartition, WorkerPhase
+from autoscaler.findings import What
+from autoscaler.model import CapacitySource, Finding, Observation, TopicPartition, WorkerPhase
 from autoscaler.packing import Gauge
+
+_NAMED = 3  # consumers with a finding each
 
 
 def read_gauge(observation: Observation, load: GroupLoad, busy: Busy, capacity: Capacity, policy: Policy) -> Gauge:
@@ -36,48 +39,48 @@ def own_capacities(cycle: Cycle) -> dict[int, float]:
     return {c: speed * cycle.capacity.bytes_per_s for c, speed in sorted(cycle.planner.gauge.speeds.items())}
 
 
-def own_text(cycle: Cycle) -> str:
-    """Say which consumers are taken for another capacity than the group's: the slowest first."""
+def own_findings(cycle: Cycle) -> list[Finding]:
+    """Return which consumers are taken for another capacity than the group's: the slowest few."""
     own = sorted(own_capacities(cycle).items(), key=lambda x: (x[1], x[0]))
-    if not own:
-        return ""
-    first = ", ".join(f"consumer {c} does {rate_text(rate)}" for c, rate in own[:3])
-    more = f" and {len(own) - 3} more differ" if len(own) > 3 else ""  # noqa: PLR2004  as many as are named
-    return f"{first}{more}, the group's {rate_text(cycle.capacity.bytes_per_s)}"
+    capacity = cycle.capacity.bytes_per_s
+    return [
+        Finding.of(What.OWN_CAPACITY, consumers=(c,), own_bytes_per_s=rate, capacity_bytes_per_s=capacity)
+        for c, rate in own[:_NAMED]
+    ]
 
 
-def carries(cycle: Cycle, consumer: int, level: float) -> str:
+def carries(cycle: Cycle, consumer: int, name: str, level: float) -> dict[str, float]:
     """Return a level of a consumer as what it carries: bytes/s, or records/s where these are what fills it."""
     if by_records(cycle, consumer):
-        return f"{_records(cycle, level):.4g} records/s"
-    return rate_text(level * cycle.planner.gauge.speed(consumer))
+        return {f"{name}_records_per_s": _records(cycle, level)}
+    return {f"{name}_bytes_per_s": level * cycle.planner.gauge.speed(consumer)}
 
 
-def in_all(cycle: Cycle, consumer: int) -> str:
+def in_all(cycle: Cycle, consumer: int) -> dict[str, float]:
     """Return what the whole group carries, in what fills a consumer."""
     if by_records(cycle, consumer):
-        return f"{_records(cycle, math.fsum(cycle.planner.gauge.counts.values())):.4g} records/s"
-    return rate_text(cycle.load.total_bytes_per_s)
+        return {"total_records_per_s": _records(cycle, math.fsum(cycle.planner.gauge.counts.values()))}
+    return {"total_bytes_per_s": cycle.load.total_bytes_per_s}
 
 
-def one_of_the_group(cycle: Cycle, consumer: int, level: float) -> str:
+def one_of_the_group(cycle: Cycle, consumer: int, name: str, level: float) -> dict[str, float]:
     """Return a level of a consumer that is like the group's, in what fills a certain one."""
-    return f"{_records(cycle, level):.4g} records/s" if by_records(cycle, consumer) else rate_text(level)
+    return {f"{name}_records_per_s": _records(cycle, level)} if by_records(cycle, consumer) else {f"{name}_bytes_per_s": level}
 
 
-def of_each(cycle: Cycle, level: float) -> str:
+def of_each(cycle: Cycle, name: str, level: float) -> dict[str, float]:
     """Return a level of one consumer in everything that limits it."""
-    records = f" and {_records(cycle, level):.4g} records/s" if cycle.planner.gauge.counts else ""
-    return f"{rate_text(level)}{records}"
+    records = {f"{name}_records_per_s": _records(cycle, level)} if cycle.planner.gauge.counts else {}
+    return {f"{name}_bytes_per_s": level, **records}
 
 
-def partition_text(cycle: Cycle, partition: TopicPartition, limit: float) -> tuple[str, str]:
-    """Return a limit of the fastest consumer, and what a partition has, in what fills that more."""
+def of_partition(cycle: Cycle, partition: TopicPartition, limit: float) -> dict[str, float]:
+    """Return a limit of the fastest consumer, and what a partition has as load, in what fills that more."""
     gauge, rate = cycle.planner.gauge, cycle.load.rates[partition]
     fastest = max((1.0, *gauge.speeds.values()))
     if (count := gauge.counts.get(partition, 0.0)) > rate / fastest:
-        return f"{_records(cycle, limit):.4g} records/s", f"{_records(cycle, count):.4g} records/s"
-    return rate_text(limit * fastest), rate_text(rate)
+        return {"limit_records_per_s": _records(cycle, limit), "load_records_per_s": _records(cycle, count)}
+    return {"limit_bytes_per_s": limit * fastest, "load_bytes_per_s": rate}
 
 
 def by_records(cycle: Cycle, consumer: int) -> bool:

@@ -1,4 +1,4 @@
-"""What each guard says: questions about one kind of change, each answered with half a sentence against it, or ``None``.
+"""What each guard says: questions about one kind of change, each answered with a finding against it, or ``None``.
 
 Part of *guard*; ``table.py`` says in which order they are asked and what they hold.
 """
@@ -7,10 +7,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoscaler.core.cycle.context import Cycle, many, names, rate_text
+from autoscaler.core.cycle.context import Cycle, not_measured
 from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import Steps
-from autoscaler.model import TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, TopicPartition
 
 _ROUNDING = 1e-9  # of a load: one that equals the capacity is not above it
 
@@ -33,90 +34,82 @@ class Change:
     ordered: bool
 
 
-def paused(cycle: Cycle, change: Change) -> str | None:
+def paused(cycle: Cycle, change: Change) -> Finding | None:
     """Object while the group's own setting holds such steps."""
-    return f"paused: {cycle.policy.paused} holds this" if change.kind in cycle.orders.paused else None
+    return Finding.of(What.PAUSED, paused=cycle.policy.paused) if change.kind in cycle.orders.paused else None
 
 
-def frozen(cycle: Cycle, change: Change) -> str | None:
+def frozen(cycle: Cycle, change: Change) -> Finding | None:
     """Object while an open window holds such steps."""
-    return f"a window ({cycle.orders.window}) holds this" if change.kind in cycle.orders.frozen else None
+    return Finding.of(What.FROZEN, window=cycle.orders.window) if change.kind in cycle.orders.frozen else None
 
 
-def above(most: int, setting: str, cycle: Cycle, change: Change) -> str | None:
+def above(most: int, setting: str, cycle: Cycle, change: Change) -> Finding | None:
     """Object to more consumers than a bound, where it is not passed already."""
     if change.kind is not Steps.GROW or change.consumers <= max(most, len(cycle.present.slots)):
         return None
-    return f"{setting} allows {most}"
+    return Finding.of(What.ALLOWS, setting=setting, count=most)
 
 
-def minimum(cycle: Cycle, change: Change) -> str | None:
+def minimum(cycle: Cycle, change: Change) -> Finding | None:
     """Object to fewer than stay in any case."""
     present = len(cycle.present.slots)
     if change.kind is not Steps.SHRINK or min(change.consumers, present - 1) >= cycle.floor:
         return None
-    return f"{cycle.orders.least_setting} {cycle.orders.least} keeps {present}"
+    return Finding.of(What.KEEPS, setting=cycle.orders.least_setting, least=cycle.orders.least, present=present)
 
 
-def measured(cycle: Cycle, change: Change) -> str | None:
+def measured(cycle: Cycle, change: Change) -> Finding | None:
     """Object to shrinking by what is not known."""
-    if change.ordered:
-        return None
-    load = cycle.load
-    if load.absent:
-        return f"topic {load.absent[0]} is not measured right now"
-    if not load.unknown:
-        return None
-    return f"{len(load.unknown)} of {len(load.partitions)} partitions are not measured right now (first {load.unknown[0]})"
+    return None if change.ordered else not_measured(cycle)
 
 
-def settled(cycle: Cycle, _change: Change) -> str | None:
+def settled(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking around a consumer that is about to end by itself."""
-    if away := sorted(cycle.present.holders - cycle.present.ready):
-        return f"consumer {away[0]} holds partitions and is about to end"
-    return None
+    away = sorted(cycle.present.holders - cycle.present.ready)
+    return Finding.of(What.ENDING, consumers=away[:1]) if away else None
 
 
-def at_risk(cycle: Cycle, _change: Change) -> str | None:
+def at_risk(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking while records may be deleted before they are read."""
-    return f"{cycle.risks[0].partition} may lose records before they are read" if cycle.risks else None
+    return Finding.of(What.MAY_LOSE, partitions=[r.partition for r in cycle.risks]) if cycle.risks else None
 
 
-def backlog(cycle: Cycle, _change: Change) -> str | None:
+def backlog(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking while there is something to catch up with."""
     load, most = cycle.load, cycle.policy.backlog_s
     if aged := load.behind_since_unknown:
-        return f"{aged[0]} has records to go that are older than what is remembered, so nobody knows how far it is behind"
-    if load.lag_s is None or load.lag_s <= most:
+        return Finding.of(What.BEHIND_UNKNOWN, partitions=aged)
+    if load.lag_s is None or load.furthest_behind is None or load.lag_s <= most:
         return None
-    return f"{load.furthest_behind} is {load.lag_s:.1f} s behind, more than {most:g} s"
+    return Finding.of(What.BEHIND, partitions=(load.furthest_behind,), lag_s=load.lag_s, limit_s=most)
 
 
-def stabilised(cycle: Cycle, _change: Change) -> str | None:
+def stabilised(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking until fewer have done for the whole window: its highest recommendation counts."""
     history, window = cycle.history, cycle.policy.shrink_stabilisation_s
     if not history.window_full(cycle.now, window):
         since = cycle.now - history.recommendations[0][0] if history.recommendations else 0.0
-        return f"fewer would do for {since:.0f} s of {window:g} s at most"
+        return Finding.of(What.FEWER_FOR, lasted_s=since, limit_s=window)
     if history.peak() >= len(cycle.present.slots):
-        return f"{history.peak()} were needed within the last {window:g} s"
+        return Finding.of(What.NEEDED_LATELY, needed=history.peak(), window_s=window)
     return None
 
 
-def cooled_down(cycle: Cycle, _change: Change) -> str | None:
+def cooled_down(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking soon after the number changed."""
     last, rest = cycle.history.last_scale_at, cycle.policy.shrink_cooldown_s
     if last is None or cycle.now - last >= rest:
         return None
-    return f"the last change of their number is {cycle.now - last:.0f} s of {rest:g} s ago"
+    return Finding.of(What.COOLING_DOWN, ago_s=cycle.now - last, limit_s=rest)
 
 
-def flapping(cycle: Cycle, _change: Change) -> str | None:
+def flapping(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking a group that has grown, once its number went up and down often enough this hour."""
     budget, turns = cycle.policy.turns_per_hour, cycle.history.turns_in_the_hour(cycle.now)
     if budget is None or cycle.history.direction <= 0 or turns < budget:
         return None
-    return f"their number has turned {turns} times in an hour, turns_per_hour allows {budget}: the larger number stays"
+    return Finding.of(What.FLAPPING, turns=turns, limit=budget)
 
 
 def gave_up(cycle: Cycle) -> bool:
@@ -125,37 +118,35 @@ def gave_up(cycle: Cycle) -> bool:
     return most is not None and cycle.history.drained.in_vain >= most
 
 
-def in_vain_text(cycle: Cycle) -> str:
-    """Say what the steps up have not brought."""
-    steps, level = cycle.history.drained.in_vain, cycle.history.drained.level
-    return f"{many(steps, 'step')} up drained no more than {level:.3g} records/s: the bottleneck is elsewhere"
+def steps_in_vain(cycle: Cycle) -> Finding:
+    """Return what the steps up have not brought."""
+    drained = cycle.history.drained
+    return Finding.of(What.IN_VAIN, steps=drained.in_vain, level_records_per_s=drained.level)
 
 
-def in_vain(cycle: Cycle, change: Change) -> str | None:
+def in_vain(cycle: Cycle, change: Change) -> Finding | None:
     """Object to growing that would not help, beyond what the operator asks for."""
     if not gave_up(cycle) or change.consumers <= cycle.floor:
         return None
-    return in_vain_text(cycle)
+    return steps_in_vain(cycle)
 
 
-def grow_stabilised(cycle: Cycle, change: Change) -> str | None:
+def grow_stabilised(cycle: Cycle, change: Change) -> Finding | None:
     """Object to growing until somebody has been overloaded for the whole of a window, beyond what the operator asks for."""
     if change.consumers <= cycle.floor:
         return None
     since, window = cycle.history.overloaded_since, cycle.policy.grow_stabilisation_s
     lasted = 0.0 if since is None else cycle.now - since
-    return f"overloaded for {lasted:.0f} s of {window:g} s" if lasted < window else None
+    return Finding.of(What.OVERLOADED_FOR, lasted_s=lasted, limit_s=window) if lasted < window else None
 
 
-def resting(cycle: Cycle, _change: Change) -> str | None:
+def resting(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to moves at the same number soon after other moves."""
     rest = cycle.history.resting_s(cycle.now, cycle.policy.cooldown_s)
-    if rest is None:
-        return None
-    return f"partitions moved {rest:.0f} s ago, at the same number they rest {cycle.policy.cooldown_s:g} s"
+    return None if rest is None else Finding.of(What.MOVES_REST, ago_s=rest, limit_s=cycle.policy.cooldown_s)
 
 
-def worth_moving(cycle: Cycle, change: Change) -> str | None:
+def worth_moving(cycle: Cycle, change: Change) -> Finding | None:
     """Object to moves at the same number that delay more bytes than they relieve within ``move_payback_s``.
 
     Moving costs the moved rate for as long as a partition stands still. It brings that so much less is above the usable rate.
@@ -176,9 +167,13 @@ def worth_moving(cycle: Cycle, change: Change) -> str | None:
     rate, pause = math.fsum(rates.get(p, 0.0) for p in goes), cycle.history.pause_s(cycle.policy.move_pause_s)
     if rate * pause <= relieved * payback:
         return None
-    return (
-        f"moving {many(len(goes), 'partition')} ({names(goes)}) with {rate_text(rate)} for {pause:.2g} s costs more than "
-        f"{rate_text(max(0.0, relieved))} less overload is worth in {payback:g} s"
+    return Finding.of(
+        What.NOT_WORTH_MOVING,
+        partitions=goes,
+        rate_bytes_per_s=rate,
+        pause_s=pause,
+        relieved_bytes_per_s=max(0.0, relieved),
+        payback_s=payback,
     )
 
 

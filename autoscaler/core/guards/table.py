@@ -15,14 +15,9 @@ from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import EVERY_STEP, Steps
 from autoscaler.core.guards import conditions as says
 from autoscaler.core.guards.conditions import Change
-from autoscaler.model import Reason
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason
 
-# Steps with these reasons follow from limits, from partitions that nobody holds, or from records that are about to be deleted
-# unread, which no later step makes good: nothing soft holds them. A fallback asks itself what still holds its shrinking.
-_ORDERED = frozenset({
-    Reason.AT_MINIMUM, Reason.AT_MAXIMUM, Reason.PINNED, Reason.PARTITIONS_CHANGED, Reason.STUCK_PARTITION,
-    Reason.RETENTION_AT_RISK, Reason.FALLBACK, Reason.SCALING_DID_NOT_HELP,
-})  # fmt: skip
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)
 
@@ -36,7 +31,8 @@ class Guard:
         reason: Reported as ``limited_by``.
         hard: It must hold for the step to be right; a soft one only prefers another time.
         holds: Kinds of steps that it is asked about.
-        objection: Answers with half a sentence if such a change must wait, or ``None``.
+        holds_fallback: It holds a fallback's shrinking too, which knows no load.
+        objection: Answers with what it finds if such a change must wait, or ``None``.
         most: Consumers that growing may lead to at most; ``None``: it does not say.
         least: Consumers that shrinking may lead to at least; ``None``: it does not say.
     """
@@ -45,18 +41,25 @@ class Guard:
     reason: Reason
     hard: bool
     holds: Steps
-    objection: Callable[[Cycle, Change], str | None] = lambda _cycle, _change: None
+    holds_fallback: bool = False
+    objection: Callable[[Cycle, Change], Finding | None] = lambda _cycle, _change: None
     most: Callable[[Cycle], int | None] = lambda _: None
     least: Callable[[Cycle], int | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """How far a step may lead, the row that says so, and in its words why; ``None``: its name says it."""
+    """How far a step may lead, the row that says so, and what it has found; ``None``: its name says it."""
 
     count: int
     guard: Guard
-    said: str | None = None
+    found: Finding | None = None
+
+    @property
+    def finding(self) -> Finding:
+        """Return what bounds the step."""
+        found = self.found or Finding.of(What.ALLOWS, setting=self.guard.name, count=self.count)
+        return replace(found, limit=self.guard.reason)
 
 
 def _stays(kinds: Callable[[Cycle], Steps]) -> Callable[[Cycle], int | None]:
@@ -113,11 +116,19 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(name="grow_step", reason=Reason.STEP_LIMIT, hard=False, holds=_GROW, most=_grown),
     Guard(name="grow_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_GROW, objection=says.grow_stabilised),
-    Guard(name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, objection=says.at_risk),
-    Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, objection=says.backlog),
+    Guard(
+        name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, holds_fallback=True,
+        objection=says.at_risk,
+    ),
+    Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, holds_fallback=True, objection=says.backlog),
     Guard(name="shrink_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_SHRINK, objection=says.stabilised),
-    Guard(name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, objection=says.cooled_down),
-    Guard(name="turns_per_hour", reason=Reason.FLAPPING, hard=False, holds=_SHRINK, objection=says.flapping),
+    Guard(
+        name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, holds_fallback=True,
+        objection=says.cooled_down,
+    ),
+    Guard(
+        name="turns_per_hour", reason=Reason.FLAPPING, hard=False, holds=_SHRINK, holds_fallback=True, objection=says.flapping
+    ),
     Guard(name="shrink_step", reason=Reason.STEP_LIMIT, hard=False, holds=_SHRINK, least=_shrunk),
     Guard(name="cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_MOVE, objection=says.resting),
     Guard(name="move_payback_s", reason=Reason.NOT_WORTH_MOVING, hard=False, holds=_MOVE, objection=says.worth_moving),
@@ -130,7 +141,7 @@ def most_consumers(cycle: Cycle, *, hard_only: bool = False) -> Bound:
     bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := _most(cycle, g)) is not None]
     count, guard = min(bounds, key=lambda b: b[0])
     more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None, ordered=False)
-    return Bound(count=max(1, count), guard=guard, said=guard.objection(cycle, more))
+    return Bound(count=max(1, count), guard=guard, found=guard.objection(cycle, more))
 
 
 def _most(cycle: Cycle, guard: Guard) -> int | None:
@@ -146,16 +157,16 @@ def least_consumers(cycle: Cycle) -> Bound:
     return Bound(count=count, guard=guard)
 
 
-def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, str] | None:
-    """Return the first row that objects to a change and what it says, or ``None`` if it may be made."""
+def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, Finding] | None:
+    """Return the first row that objects to a change and what it has found, or ``None`` if it may be made."""
     soft = cycle.policy.sizing == "rates"  # a published policy has no other guards than the papers give it
     for guard in GUARDS:
         if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
             continue
         most = _most(cycle, guard)
-        said = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
-        if said:
-            return guard, said
+        found = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
+        if found:
+            return guard, replace(found, limit=guard.reason)
     return None
 
 
@@ -189,14 +200,14 @@ def kinds_of(cycle: Cycle, step: Step) -> Steps:
 
 def guarded(cycle: Cycle, step: Step) -> Step:
     """Return what is left of a step when every kind of change that some row objects to is taken out of it."""
-    if step.reason is Reason.WORKER_LOST or step.inert:
+    if step.mandatory or step.inert:
         return step
     kinds = kinds_of(cycle, step)
-    held = {kind: found for kind in _KINDS if kind in kinds and (found := _objection(cycle, step, kind))}
+    held = {kind: objection for kind in _KINDS if kind in kinds and (objection := _objection(cycle, step, kind))}
     if not held:
         return step
-    guard, said = min(held.values(), key=lambda x: GUARDS.index(x[0]))
-    detail = f"{step.detail}; {said}"
+    guard, found = min(held.values(), key=lambda x: GUARDS.index(x[0]))
+    step = step.saying(found)
     if Steps.SHRINK in held or (Steps.GROW in held and not _only_uses(step, cycle.present.slots)):
         step = replace(step, target=None, requested=None, waiting=_awaits(cycle))
     elif Steps.GROW in held:
@@ -204,12 +215,12 @@ def guarded(cycle: Cycle, step: Step) -> Step:
     if Steps.FILL in held or Steps.MOVE in held:
         step = replace(step, target=None)
     acts = step.target is not None or (step.requested is not None and bool(step.requested - cycle.present.slots))
-    return replace(step, detail=detail, limited_by=(step.limited_by if acts else None) or guard.reason)
+    return replace(step, limited_by=(step.limited_by if acts else None) or guard.reason)
 
 
-def _objection(cycle: Cycle, step: Step, kind: Steps) -> tuple[Guard, str] | None:
+def _objection(cycle: Cycle, step: Step, kind: Steps) -> tuple[Guard, Finding] | None:
     after = len(cycle.present.slots if step.requested is None else _after(step))
-    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=step.reason in _ORDERED))
+    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=step.ordered))
 
 
 def _after(step: Step) -> frozenset[int]:

@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-from autoscaler.core.cycle.context import Cycle, Step, names, rate_text, time_text
-from autoscaler.core.load.retention_risk import Risk
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.model import Reason
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason
 
 _HOT = 5  # partitions named in a decision
 
@@ -40,26 +40,19 @@ def as_urgent(cycle: Cycle, step: Step) -> Step:
     return replace(
         step,
         reason=Reason.RETENTION_AT_RISK,
-        detail=f"{risk_text(cycle)}; {step.detail}",
+        findings=(*risk_findings(cycle), *step.findings),
         hot=tuple(r.partition for r in cycle.risks[:_HOT]),
+        ordered=True,
     )
 
 
-def risk_text(cycle: Cycle) -> str:
-    """Say which partition loses records first and when, when it is worked off, and what would help where consumers do not."""
+def risk_findings(cycle: Cycle) -> tuple[Finding, ...]:
+    """Return which partition loses records first and when, when it is worked off, and those that consumers do not help."""
+    if not cycle.risks:
+        return ()
     first, usable = cycle.risks[0], cycle.policy.usable_bytes_per_s
-    more = f" (and {len(cycle.risks) - 1} more)" if len(cycle.risks) > 1 else ""
-    said = f"{first.partition}{more} may lose its first unread record in {time_text(first.loss_s)} and {_closing(first)}"
-    too_much = [r for r in cycle.risks if r.needed_bytes_per_s is not None and r.needed_bytes_per_s > usable]
-    if not too_much:
-        return said
-    return (
-        f"{said}; to be through by then {names(tuple(r.partition for r in too_much))} would take more than the "
-        f"{rate_text(usable)} of one consumer: lengthen the topic's retention until it is read, or make a consumer faster"
+    risk = Finding.of(
+        What.RETENTION_RISK, partitions=[r.partition for r in cycle.risks], loss_s=first.loss_s, close_s=first.close_s
     )
-
-
-def _closing(risk: Risk) -> str:
-    if risk.close_s is None:
-        return "nobody knows yet when it is worked off"
-    return "is not gained on" if risk.close_s == math.inf else f"is worked off in {time_text(risk.close_s)}"
+    too_much = [r.partition for r in cycle.risks if r.needed_bytes_per_s is not None and r.needed_bytes_per_s > usable]
+    return (risk, Finding.of(What.BEYOND_ONE_CONSUMER, partitions=too_much, usable_bytes_per_s=usable)) if too_much else (risk,)

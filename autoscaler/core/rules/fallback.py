@@ -1,24 +1,22 @@
 """*fallback*: how many consumers there should be once the load could not be measured for so long that waiting is no answer.
 
 Off unless ``fallback`` is set. It knows no load, so it goes by what the operator says, within everything hard. It takes away
-nobody whom the last rates need, and not while a guard objects that asks for more than fresh measurements. Measurements that come
-and go keep it from acting at all: it waits anew for ``fallback_after_s`` each time.
+no consumer that the last rates need, and not while a guard objects that asks for more than fresh measurements. Measurements that
+come and go keep it from acting at all: it waits anew for ``fallback_after_s`` each time.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from autoscaler.core.cycle.context import Cycle, Step, time_text
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import follows_placement, numbered
 from autoscaler.core.guards.conditions import Change
 from autoscaler.core.guards.table import GUARDS, least_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scaling import fill_minimum, keep_maximum
-from autoscaler.model import Reason
-
-_UNUSABLE = (Reason.NOT_READY, Reason.STALE_INPUT)
-_STILL_HOLD = frozenset({"retention_risk_s", "backlog_s", "shrink_cooldown_s", "turns_per_hour"})
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason
 
 
 def or_fallback(rule: Callable[[Cycle], Step | None]) -> Callable[[Cycle], Step | None]:
@@ -26,7 +24,7 @@ def or_fallback(rule: Callable[[Cycle], Step | None]) -> Callable[[Cycle], Step 
 
     def answer(cycle: Cycle) -> Step | None:
         step = rule(cycle)
-        return step if step is None or step.reason not in _UNUSABLE else _instead(cycle, step)
+        return _instead(cycle, step) if step is not None and step.unmeasured else step
 
     return answer
 
@@ -38,17 +36,14 @@ def _instead(cycle: Cycle, waits: Step) -> Step:
     if cycle.now - since < policy.fallback_after_s:
         return waits
     wanted, now = _wanted(cycle, policy.fallback_consumers), _now(cycle)
-    asks = f"fallback {policy.fallback} asks for {wanted}, {now} are requested"
+    asks = Finding.of(What.FALLBACK, fallback=policy.fallback, lasted_s=cycle.now - since, wanted=wanted, now=now)
     idle = replace(
-        waits,
-        reason=Reason.FALLBACK,
-        detail=f"{waits.detail}; so for {time_text(cycle.now - since)}: {asks}",
-        limited_by=None,
+        waits, reason=Reason.FALLBACK, findings=(asks, *waits.findings), limited_by=None, unmeasured=False, ordered=True
     )
     if wanted < now:
-        wanted, limit, why = _shrinking(cycle, wanted, now)
-        if limit is not None:
-            idle = replace(idle, limited_by=limit, detail=f"{idle.detail}; {why}")
+        wanted, held = _shrinking(cycle, wanted, now)
+        if held is not None:
+            idle = replace(idle.saying(held), limited_by=held.limit)
     if cycle.present.pending and not cycle.advised:
         return replace(idle, limited_by=Reason.HANDOVER_IN_PROGRESS)
     step = _counted(cycle, idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
@@ -77,21 +72,21 @@ def _wanted(cycle: Cycle, count: int) -> int:
     return max(cycle.floor, min(count, orders.most, max(now, len(cycle.load.partitions))))
 
 
-def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Reason | None, str]:
+def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Finding | None]:
     """Return how far the number may come down, and what keeps it from coming down all the way."""
     change = Change(kind=Steps.SHRINK, consumers=wanted, target=None, ordered=True)
     for guard in GUARDS:
-        if guard.name in _STILL_HOLD and (said := guard.objection(cycle, change)):
-            return now, guard.reason, said
+        if guard.holds_fallback and (found := guard.objection(cycle, change)):
+            return now, replace(found, limit=guard.reason)
     members = cycle.observation.members
     if cycle.policy.assignment == "native" and members is not None and any(m.instance is not None for m in members.members):
-        return now, Reason.STATIC_MEMBERS, "members are static"
+        return now, replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
     if (needed := min(now, cycle.size.calm or 0)) > wanted:
-        return needed, Reason.STALE_INPUT, f"the last rates take {needed}"
+        return needed, replace(Finding.of(What.LAST_RATES_TAKE, needed=needed), limit=Reason.STALE_INPUT)
     bound = least_consumers(cycle)
     if bound.count > wanted:
-        return min(now, bound.count), bound.guard.reason, f"{bound.guard.name} allows {bound.count}"
-    return wanted, None, ""
+        return min(now, bound.count), bound.finding
+    return wanted, None
 
 
 def _counted(cycle: Cycle, idle: Step, wanted: int, now: int) -> Step | None:
@@ -109,4 +104,4 @@ def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:
     step = keep_maximum(fixed) or fill_minimum(fixed)
     if step is None:
         return None
-    return replace(step, detail=f"{idle.detail}; {step.detail}", limited_by=step.limited_by or idle.limited_by)
+    return replace(step, findings=(*idle.findings, *step.findings), limited_by=step.limited_by or idle.limited_by)

@@ -1,19 +1,21 @@
 """Rules for a group that keeps Kafka's own membership: only the number of its consumers is set, and only when it is settled."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from autoscaler.core.assignors.consumer_count import Count, Remedy, choose
 from autoscaler.core.assignors.forecast import Forecast, Roof, fits, forecast
 from autoscaler.core.assignors.group_model import Assignor, NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable
-from autoscaler.core.cycle.context import Cycle, Step, many, rate_text
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import complete, numbered
-from autoscaler.core.guards.conditions import Change, in_vain_text
+from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.rules.catch_up import as_urgent, catching_up
 from autoscaler.core.sizing.native_outlook import roofs
-from autoscaler.model import Reason
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason
 
 
 def refuse_managed(cycle: Cycle) -> Step | None:
@@ -21,11 +23,8 @@ def refuse_managed(cycle: Cycle) -> Step | None:
     state = cycle.observation.state
     if state is None:
         return None
-    detail = (
-        f"{many(len(state.workers), 'managed worker')} of this group live and follow plan {state.epoch}: "
-        "end them (autoscaler workers stop), or set assignment to managed"
-    )
-    return Step(reason=Reason.PAUSED, detail=detail, inert=True, counted=True)
+    finding = Finding.of(What.MANAGED_WORKERS, workers=len(state.workers), epoch=state.epoch)
+    return Step(reason=Reason.PAUSED, findings=(finding,), inert=True, counted=True)
 
 
 def settle(cycle: Cycle) -> Step | None:
@@ -40,7 +39,7 @@ def settle(cycle: Cycle) -> Step | None:
         return None
     if not started.requested and not there:
         return None
-    return hold(cycle, "until they are as many")
+    return hold(cycle, Finding.of(What.UNTIL_COUNT))
 
 
 def waited(cycle: Cycle) -> float:
@@ -48,28 +47,28 @@ def waited(cycle: Cycle) -> float:
     return 0.0 if cycle.history.waiting_since is None else cycle.now - cycle.history.waiting_since
 
 
-def hold(cycle: Cycle, until: str) -> Step:
+def hold(cycle: Cycle, until: Finding) -> Step:
     """Do nothing else until members and consumers agree; say so when that takes longer than a consumer needs to start."""
     started, members = cycle.observation.started, cycle.observation.members
     requested, running = (started.requested or frozenset(), started.running) if started else (frozenset(), frozenset())
     lasted, limit_s = waited(cycle), cycle.policy.worker_start_timeout_s
-    said = (
-        f"{many(len(requested), 'consumer')} asked for, {len(running)} running, "
-        f"{many(_now(cycle), 'member')} in the group ({members.state if members else 'UNKNOWN'}) for {lasted:.0f} s"
+    differ = Finding.of(
+        What.MEMBERS_DIFFER,
+        requested=len(requested),
+        running=len(running),
+        members=_now(cycle),
+        state=members.state if members else "UNKNOWN",
+        lasted_s=lasted,
     )
-    reason, detail = Reason.NOT_READY, f"{said}: nothing else is done {until}"
+    reason = Reason.NOT_READY
     if lasted > limit_s:
-        reason = Reason.GROUP_DIFFERS
-        detail = f"{said}, longer than worker_start_timeout_s {limit_s:g}: see their logs, and who else subscribes with this id"
-    return Step(reason=reason, detail=detail, requested=requested, waiting=True, inert=True, counted=True)
+        reason, until = Reason.GROUP_DIFFERS, Finding.of(What.DIFFER_TOO_LONG, limit_s=limit_s)
+    return Step(reason=reason, findings=(differ, until), requested=requested, waiting=True, inert=True, counted=True)
 
 
 def _strangers(cycle: Cycle) -> Step:
-    detail = (
-        f"{many(_now(cycle), 'member')} consume that were not started from here: stop them first, and the first decision starts "
-        "as many as the load needs; or set mode to advise and set their number yourself"
-    )
-    return Step(reason=Reason.GROUP_DIFFERS, detail=detail, requested=frozenset(), inert=True, counted=True)
+    finding = Finding.of(What.STRANGERS, members=_now(cycle))
+    return Step(reason=Reason.GROUP_DIFFERS, findings=(finding,), requested=frozenset(), inert=True, counted=True)
 
 
 def start_first(cycle: Cycle) -> Step | None:
@@ -78,28 +77,30 @@ def start_first(cycle: Cycle) -> Step | None:
     if members is None or members.members or not cycle.load.rates:
         return None
     count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, most_consumers(cycle, hard_only=True).count))
-    detail = (
-        f"nobody consumes {many(len(cycle.load.partitions), 'partition')} with {rate_text(cycle.load.total_bytes_per_s)}; "
-        f"it takes {count} at least, how many more depends on their assignor"
+    finding = Finding.of(
+        What.NOT_CONSUMED, listed=len(cycle.load.partitions), total_bytes_per_s=cycle.load.total_bytes_per_s, count=count
     )
-    return Step(reason=Reason.PARTITIONS_CHANGED, detail=detail, requested=numbered(cycle.observation, count), counted=True)
+    requested = numbered(cycle.observation, count)
+    return Step(reason=Reason.PARTITIONS_CHANGED, findings=(finding,), requested=requested, counted=True, ordered=True)
 
 
 def refuse_unpredictable(cycle: Cycle) -> Step | None:
     """Change nothing where nobody can say what another number of consumers would get."""
     if cycle.outlook is None or not isinstance(cycle.outlook.group, Unpredictable):
         return None
-    return Step(reason=Reason.ASSIGNOR_UNPREDICTABLE, detail=cycle.outlook.group.why, inert=True, counted=True)
+    return Step(reason=Reason.ASSIGNOR_UNPREDICTABLE, findings=(cycle.outlook.group.why,), inert=True, counted=True)
 
 
 def keep_bounds(cycle: Cycle) -> Step | None:
     """Come down to the most that may be, or up to the least, as after the settings were changed or a window has begun."""
     now, orders = _now(cycle), cycle.orders
     if now > orders.most:
-        detail = f"{now} consume and {orders.most_setting} is {orders.most}"
-        return _if_dynamic(cycle, _ask(cycle, orders.most, orders.at_most, detail))
+        above = Finding.of(What.ABOVE_MAXIMUM, now=now, setting=orders.most_setting, most=orders.most)
+        why = Step(reason=orders.at_most, findings=(above,), ordered=True, to_limit=True)
+        return _if_dynamic(cycle, _ask(cycle, orders.most, why))
     if now < cycle.floor:
-        return _ask(cycle, cycle.floor, orders.at_least, f"{orders.least_setting} asks for {cycle.floor}, {now} consume")
+        below = Finding.of(What.BELOW_MINIMUM, setting=orders.least_setting, least=cycle.floor, now=now)
+        return _ask(cycle, cycle.floor, Step(reason=orders.at_least, findings=(below,), ordered=True, to_limit=True))
     return None
 
 
@@ -108,8 +109,8 @@ def give_back(cycle: Cycle) -> Step | None:
     count = to_give_back(cycle)
     if count is None:
         return None
-    said = f"{in_vain_text(cycle)}; {count} drained as much"
-    return _if_dynamic(cycle, _ask(cycle, count, Reason.SCALING_DID_NOT_HELP, said))
+    findings = (steps_in_vain(cycle), Finding.of(What.DRAINED_AS_MUCH, count=count))
+    return _if_dynamic(cycle, _ask(cycle, count, Step(reason=Reason.SCALING_DID_NOT_HELP, findings=findings, ordered=True)))
 
 
 def grow(cycle: Cycle) -> Step | None:
@@ -128,21 +129,19 @@ def _grown(cycle: Cycle) -> Step | None:
     most = max(now, bound.count)
     count = choose(group, cycle.load.rates, roofs(policy)[0], at_least=max(cycle.floor, now), at_most=most)
     hot = max(strains, key=lambda c: (strains[c], -c))
-    load = size.loads[hot]
-    detail = f"consumer {hot} with {rate_text(load)} is above {rate_text(policy.overload_bytes_per_s)}"
+    strained = Finding.of(
+        What.OVERLOADED, consumers=(hot,), load_bytes_per_s=size.loads[hot], limit_bytes_per_s=policy.overload_bytes_per_s
+    )
+    why = Step(reason=Reason.RATE_ABOVE_CAPACITY, findings=(strained,), hot=size.hot, counted=True)
     limit = None if count.enough else _limit(cycle, count)
     gained = count.best is not None and count.best.consumers > now and count.strain < _worth(cycle, strains[hot])
     if count.best is None or not gained:
-        why = f"more consumers would not relieve it with assignor {group.assignor}"
-        if bound.count <= now:  # none were looked at
-            why = bound.said or f"{bound.guard.name} allows {bound.count}"
-        said = f"{detail}; {why}{_remedies(cycle, count)}"
-        return Step(
-            reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit or Reason.ASSIGNOR_LIMIT, detail=said, hot=size.hot, counted=True
-        )
-    said = f"{detail}; {_foretold(group, count.best)}{'' if count.enough else _remedies(cycle, count)}"
+        looked_at = bound.count > now
+        no_relief = Finding.of(What.NO_RELIEF, assignor=group.assignor) if looked_at else bound.finding
+        return replace(why.saying(no_relief, *_remedies(cycle, count)), limited_by=limit or Reason.ASSIGNOR_LIMIT)
+    remedies = () if count.enough else _remedies(cycle, count)
     wanted = numbered(cycle.observation, count.best.consumers)
-    return Step(reason=Reason.RATE_ABOVE_CAPACITY, limited_by=limit, detail=said, hot=size.hot, requested=wanted, counted=True)
+    return replace(why.saying(*_foretold(group, count.best), *remedies), limited_by=limit, requested=wanted)
 
 
 def _strains(cycle: Cycle) -> dict[int, float]:
@@ -165,26 +164,32 @@ def shrink(cycle: Cycle) -> Step | None:
     if group is None or outlook is None or outlook.calm is None or outlook.calm >= now:
         return None
     idle = sum(not c.owned for c in group.consumers)
-    detail = (
-        f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {outlook.calm} of {many(now, 'consumer')} with "
-        f"{policy.tolerance_ratio:.0%} to spare under assignor {group.assignor}" + (f"; {idle} hold nothing now" if idle else "")
+    fits_on = Finding.of(
+        What.UNDERUSED,
+        total_bytes_per_s=cycle.load.total_bytes_per_s,
+        enough=outlook.calm,
+        now=now,
+        tolerance_ratio=policy.tolerance_ratio,
+        assignor=group.assignor,
     )
-    static = _if_dynamic(cycle, waits := Step(reason=Reason.UNDERUSED, detail=detail, counted=True))
-    if static is not waits:
+    findings = (fits_on, Finding.of(What.HOLD_NOTHING, count=idle)) if idle else (fits_on,)
+    why = Step(reason=Reason.UNDERUSED, findings=findings, counted=True, spares=True)
+    static = _if_dynamic(cycle, why)
+    if static is not why:
         return static
     bound, needed = least_consumers(cycle), max(cycle.history.peak(), outlook.calm)
     least = max(needed, bound.count)
     objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
     if objection is not None:
-        guard, said = objection
-        return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}", counted=True)
+        guard, found = objection
+        return replace(why.saying(found), limited_by=guard.reason)
     for count in range(least, now):  # an assignor may serve a number worse than a smaller one
         if count >= len(cycle.load.partitions) or fits(group, cycle.load.rates, count, roofs(policy)[1]):
-            step = _ask(cycle, count, Reason.UNDERUSED, detail)
+            step = _ask(cycle, count, why)
             if not max(needed, cycle.floor) < count == bound.count:
                 return step
-            return replace(step, limited_by=bound.guard.reason, detail=f"{step.detail}; {bound.guard.name} allows {count}")
-    return Step(reason=Reason.UNDERUSED, limited_by=Reason.STABILISING, detail=f"{detail}; {least} were needed", counted=True)
+            return replace(step.saying(bound.finding), limited_by=bound.guard.reason)
+    return replace(why.saying(Finding.of(What.NEEDED_LATELY, needed=least)), limited_by=Reason.STABILISING)
 
 
 def _if_dynamic(cycle: Cycle, step: Step) -> Step:
@@ -192,15 +197,15 @@ def _if_dynamic(cycle: Cycle, step: Step) -> Step:
     members = cycle.observation.members
     if members is None or not any(m.instance is not None for m in members.members):
         return step
-    said = f"{step.detail}; members are static: what one that ends has held stands still until its session is over"
-    return Step(reason=step.reason, limited_by=Reason.STATIC_MEMBERS, detail=said, counted=True)
+    static = replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
+    return replace(step.saying(static), limited_by=Reason.STATIC_MEMBERS, requested=None)
 
 
-def _ask(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
+def _ask(cycle: Cycle, count: int, why: Step) -> Step:
     group = _group(cycle)
     told = forecast(group, cycle.load.rates, count) if group is not None and cycle.load.rates else None
-    said = f"{detail}; {_foretold(group, told)}" if group is not None and told is not None else detail
-    return Step(reason=reason, detail=said, requested=numbered(cycle.observation, count), counted=True)
+    foretold = _foretold(group, told) if group is not None and told is not None else ()
+    return replace(why.saying(*foretold), requested=numbered(cycle.observation, count), counted=True)
 
 
 def _now(cycle: Cycle) -> int:
@@ -221,42 +226,39 @@ def _limit(cycle: Cycle, count: Count) -> Reason:
     return most_consumers(cycle).guard.reason if same else Reason.ASSIGNOR_LIMIT
 
 
-def _foretold(group: NativeGroup, told: Forecast) -> str:
-    span = rate_text(told.high) if told.sure else f"{rate_text(told.low)} to {rate_text(told.high)}"
-    idle = f", {told.idle} without a partition" if told.idle else ""
-    together = abs(told.consumers - len(group.consumers)) > 1 and group.assignor is Assignor.UNIFORM
-    doubt = ", which cannot be foretold for several that come or go together" if together else ""
-    return f"{many(told.consumers, 'consumer')} with assignor {group.assignor}: the hottest gets {span}{idle}{doubt}"
-
-
-def _remedies(cycle: Cycle, count: Count) -> str:
-    """Say what would be enough."""
-    if count.oversized:
-        return f"; {many(count.oversized, 'partition')} alone are above it: spread their keys, or add partitions to the topic"
-    ways = [_way(r, cycle) for r in count.remedies]
-    return f"; what would be enough: {', '.join(ways)}" if ways else ""
-
-
-def _way(remedy: Remedy, cycle: Cycle) -> str:
-    group = _group(cycle)
-    if remedy.assignor is None:
-        return f"{remedy.consumers} placed by load (assignment managed)"
-    same = group is not None and remedy.assignor is group.assignor
-    return f"{remedy.consumers} with assignor {remedy.assignor}" + (
-        f" (more than {most_consumers(cycle).guard.name} allows)" if same else ""
+def _foretold(group: NativeGroup, told: Forecast) -> tuple[Finding, ...]:
+    finding = Finding.of(
+        What.FORECAST,
+        count=told.consumers,
+        assignor=group.assignor,
+        low_bytes_per_s=None if told.sure else told.low,
+        high_bytes_per_s=told.high,
+        idle=told.idle,
     )
+    together = abs(told.consumers - len(group.consumers)) > 1 and group.assignor is Assignor.UNIFORM
+    return (finding, Finding.of(What.NOT_FORETOLD)) if together else (finding,)
 
 
-def doubt(cycle: Cycle) -> str:
-    """Say what the consumers of a native group show that speaks against the capacity that is configured for one."""
+def _remedies(cycle: Cycle, count: Count) -> tuple[Finding, ...]:
+    """Return what would be enough."""
+    if count.oversized:
+        return (Finding.of(What.ALONE_ABOVE, count=count.oversized),)
+    return tuple(_remedy(r, cycle) for r in count.remedies)
+
+
+def _remedy(remedy: Remedy, cycle: Cycle) -> Finding:
+    group = _group(cycle)
+    same = group is not None and remedy.assignor is group.assignor
+    more_than = most_consumers(cycle).guard.name if same else None
+    return Finding.of(What.REMEDY, count=remedy.consumers, assignor=remedy.assignor, setting=more_than)
+
+
+def doubt(cycle: Cycle) -> Iterator[Finding]:
+    """Yield what the consumers of a native group show that speaks against the capacity that is configured for one."""
     capacity, drains = cycle.policy.capacity_bytes_per_s, cycle.history.consumer_drains
     if capacity is None:
-        return ""  # what they show is what is gone by
-    if slow := drains.too_slow(capacity):
-        looks, who, (rate, times) = "high", "consumers that are behind drain at most", slow
-    elif fast := drains.too_fast(capacity):
-        looks, who, (rate, times) = "low", "a consumer drains", fast
-    else:
-        return ""
-    seen = f"in {times} half minutes of the last hour"
-    return f"capacity_bytes_per_s {rate_text(capacity)} looks too {looks}: {who} {rate_text(rate)} ({seen})"
+        return  # what they show is what is gone by
+    slow = drains.too_slow(capacity)
+    what, seen = (What.CAPACITY_LOOKS_HIGH, slow) if slow else (What.CAPACITY_LOOKS_LOW, drains.too_fast(capacity))
+    if seen:
+        yield Finding.of(what, capacity_bytes_per_s=capacity, drained_bytes_per_s=seen[0], times=seen[1])

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 from autoscaler.core.cycle.context import Cycle
-from autoscaler.model import Astray, PartitionLoad, ResetOffset, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Astray, Finding, PartitionLoad, ResetOffset, TopicPartition
+
+_NAMED = 4  # partitions with a finding each: as many as one reads
 
 
 def resets(cycle: Cycle) -> tuple[ResetOffset, ...]:
@@ -26,14 +29,17 @@ def _start(load: PartitionLoad | None, astray: Astray, policy: str) -> int | Non
     return load.log_start if policy == "earliest" else load.log_end
 
 
-def said(astray: Mapping[TopicPartition, Astray], found: tuple[ResetOffset, ...], policy: str) -> str:
-    """Return in words which partitions stand still and where they go on; empty if none does."""
-    new = {r.partition: r.start for r in found}
-    parts = []
-    for partition, x in sorted(astray.items())[:4]:
-        start = new.get(partition, x.start)
-        then = "waits for a measurement" if start is None else f"goes on at {start} ({policy})"
-        what = f"is out of range at {x.offset}" if x.offset >= 0 else "has no committed offset any more"
-        parts.append(f"{partition} {what} and {then}")
-    more = f" and {len(astray) - 4} more" if len(astray) > 4 else ""  # noqa: PLR2004  as many as one reads
-    return ", ".join(parts) + more
+def found(astray: Mapping[TopicPartition, Astray], new: tuple[ResetOffset, ...], policy: str) -> list[Finding]:
+    """Return which partitions stand still and where they go on: a finding for each of the first few."""
+    starts = {r.partition: r.start for r in new}
+    each = [
+        Finding.of(
+            What.OFFSET_RESET,
+            partitions=(p,),
+            offset=x.offset if x.offset >= 0 else None,
+            start=starts.get(p, x.start),
+            policy=policy,
+        )
+        for p, x in sorted(astray.items())[:_NAMED]
+    ]
+    return [*each, Finding.of(What.MORE_OFFSETS_RESET, count=len(astray) - _NAMED)] if len(astray) > _NAMED else each

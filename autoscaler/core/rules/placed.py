@@ -3,9 +3,12 @@
 What is then decided, and by which rules, is as in a managed group: see ``decide``.
 """
 
-from autoscaler.core.cycle.context import Cycle, Step, many, names
+from dataclasses import replace
+
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.rules.native import hold, settle, waited
-from autoscaler.model import Reason
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason
 
 
 def settle_members(cycle: Cycle) -> Step | None:
@@ -21,12 +24,12 @@ def settle_members(cycle: Cycle) -> Step | None:
     if len(here) == len(started.running) and cycle.outlook is not None and cycle.outlook.group is not None:
         return None  # nobody comes or goes: what is wrong with their names or subscriptions is said by another rule
     if len(set(here)) < len(here) or not set(here) <= started.running or started.leaving:
-        return hold(cycle, "until every member is one of them")
+        return hold(cycle, Finding.of(What.UNTIL_NAMES))
     if not cycle.present.orphans or waited(cycle) > cycle.policy.worker_start_timeout_s:
         return None
     orphans = frozenset(cycle.present.orphans)
     away = sorted({slot for p, slot in (started.placement or {}).items() if p in orphans})
-    return hold(cycle, f"until consumers {names(away)} come back to what they held")
+    return hold(cycle, Finding.of(What.UNTIL_RETURN, consumers=away))
 
 
 def follow(cycle: Cycle) -> Step | None:
@@ -35,8 +38,13 @@ def follow(cycle: Cycle) -> Step | None:
     if not pending:
         return None
     lasted, limit_s = waited(cycle), cycle.policy.worker_start_timeout_s
-    said = f"{many(len(pending), 'partition')} ({names(pending)}) are with other members than the placement says"
+    waits = Step(
+        reason=Reason.HANDOVER_IN_PROGRESS,
+        findings=(Finding.of(What.PLACEMENT_PENDING, partitions=pending),),
+        waiting=True,
+        inert=True,
+    )
     if lasted <= limit_s:
-        return Step(reason=Reason.HANDOVER_IN_PROGRESS, detail=said, waiting=True, inert=True)
-    detail = f"{said} for {lasted:.0f} s, longer than worker_start_timeout_s {limit_s:g}: see the log of the member that leads"
-    return Step(reason=Reason.GROUP_DIFFERS, detail=detail, waiting=True, inert=True)
+        return waits
+    ignored = Finding.of(What.PLACEMENT_IGNORED, lasted_s=lasted, limit_s=limit_s)
+    return replace(waits.saying(ignored), reason=Reason.GROUP_DIFFERS)

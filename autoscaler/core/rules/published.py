@@ -5,36 +5,38 @@ for the one before it (``cooldown_s``), the bounds, and that nothing is decided 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from autoscaler.config.policy import DOWN_RATIO, UP_RATIO, Policy
 from autoscaler.core.baselines.policies import Action, Placement, auto_scale_cg, linear, tail_latency_1, tail_latency_2
-from autoscaler.core.cycle.context import Cycle, Step, many, names
+from autoscaler.core.cycle.context import Cycle, Step, not_measured
 from autoscaler.core.guards.table import most_consumers
 from autoscaler.core.rules.scale_out import approach
-from autoscaler.model import Reason, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason, TopicPartition
 
 WANTED_S = 5.0  # what the papers use where nothing else is said
 
 
 def as_published(cycle: Cycle) -> Step | None:
     """Return the published policy's step, or that it waits; ``None`` where it has nothing to say."""
-    if unknown := _unknown(cycle):
-        return Step(reason=Reason.STALE_INPUT, detail=unknown)
+    if unknown := not_measured(cycle):
+        return Step(reason=Reason.STALE_INPUT, findings=(unknown,))
     rates, lags = cycle.load.rates, _lags(cycle)
     slots = sorted(cycle.present.holders)  # who was asked for and is not there yet has nothing to do so far
     current = [sorted(p for p, c in cycle.present.owner.items() if c == slot) for slot in slots]
     action, placed = _answer(cycle.policy, current, rates, lags)
     if action is Action.NONE:
         return None
-    detail = f"{cycle.policy.sizing} says {action}: {many(len(placed), 'consumer')}, now {len(current)}"
-    reason = _reason(cycle, action, current, lags)
+    finding = Finding.of(What.PUBLISHED, sizing=cycle.policy.sizing, action=action, wanted=len(placed), now=len(current))
+    why = Step(reason=_reason(cycle, action, current, lags), findings=(finding,), spares=action is Action.DOWN)
     if (rest := _rests_s(cycle)) is not None:
-        said = f"{detail}; the last step is {rest:.0f} s of {cycle.policy.cooldown_s:g} s ago"
-        return Step(reason=reason, limited_by=Reason.COOLING_DOWN, detail=said)
+        rests = Finding.of(What.PUBLISHED_RESTS, rested_s=rest, limit_s=cycle.policy.cooldown_s)
+        return replace(why.saying(rests), limited_by=Reason.COOLING_DOWN)
     if (limit := _limit(cycle, len(placed))) is not None:
         by, bound = limit
-        return Step(reason=reason, limited_by=by, detail=f"{detail}; {bound} is the limit, and nothing changes")
-    return _towards(cycle, slots, placed, reason, detail)
+        return replace(why.saying(Finding.of(What.PUBLISHED_LIMIT, bound=bound)), limited_by=by)
+    return _towards(cycle, slots, placed, why)
 
 
 def _answer(
@@ -65,15 +67,6 @@ def _answer(
 
 def _wanted_s(policy: Policy) -> float:
     return WANTED_S if policy.wanted_latency_s is None else policy.wanted_latency_s
-
-
-def _unknown(cycle: Cycle) -> str:
-    load = cycle.load
-    if load.absent:
-        return f"topic {load.absent[0]} is not measured right now"
-    if load.unknown:
-        return f"{len(load.unknown)} of {len(load.partitions)} partitions are not measured right now (first {load.unknown[0]})"
-    return ""
 
 
 def _lags(cycle: Cycle) -> dict[TopicPartition, float]:
@@ -107,13 +100,13 @@ def _limit(cycle: Cycle, count: int) -> tuple[Reason, int] | None:
     return (cycle.orders.at_least, cycle.floor) if count < cycle.floor else None
 
 
-def _towards(cycle: Cycle, slots: list[int], placed: Placement[TopicPartition], reason: Reason, detail: str) -> Step:
+def _towards(cycle: Cycle, slots: list[int], placed: Placement[TopicPartition], why: Step) -> Step:
     """Give the contents to the consumers in their order, as published: whoever held them."""
     free = (c for c in range(len(slots) + len(placed)) if c not in slots)
     to = [*slots, *(next(free) for _ in placed[len(slots) :])]
     owner = {p: to[i] for i, held in enumerate(placed) for p in held}
     if len(placed) >= len(slots):
-        return approach(cycle, owner, reason=reason, detail=detail, limited_by=None, hot=())
+        return approach(cycle, owner, why)
     if away := sorted(frozenset(owner.values()) - cycle.present.ready):
-        return Step(reason=reason, limited_by=Reason.NOT_READY, detail=f"{detail}; consumers {names(away)} are not there")
-    return Step(reason=reason, detail=detail, target=owner, requested=frozenset(to[: len(placed)]))
+        return replace(why.saying(Finding.of(What.NOT_THERE, consumers=away)), limited_by=Reason.NOT_READY)
+    return replace(why, target=owner, requested=frozenset(to[: len(placed)]))

@@ -1,25 +1,23 @@
 """How the group gets from what is there to a placement that needs more consumers: first ask for them, then move."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from autoscaler.core.cycle.context import Cycle, Step, names
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.observed_group import pad
 from autoscaler.core.guards.table import Bound
 from autoscaler.core.sizing.size import peak_of_shared, relabel
-from autoscaler.model import Reason, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.packing import Fitted
 
 
 def approach(
     cycle: Cycle,
     owner: Mapping[TopicPartition, int],
-    *,
-    reason: Reason,
-    detail: str,
-    limited_by: Reason | None,
-    hot: tuple[TopicPartition, ...],
+    why: Step,
 ) -> Step:
-    """Return the next step towards a placement.
+    """Return the next step towards a placement; all else is as in ``why``.
 
     While a consumer that the placement uses is not there, it is requested and awaited and nothing moves, so that partitions
     move once. After ``worker_start_timeout_s`` the group goes on with those that are there, if that helps.
@@ -29,19 +27,17 @@ def approach(
     wanted = pad(present.slots | set(target.values()), cycle.floor)
     missing = sorted(set(target.values()) - present.ready)
     if cycle.advised or not missing:
-        return Step(reason=reason, detail=detail, limited_by=limited_by, target=target, requested=wanted, hot=hot)
+        return replace(why, target=target, requested=wanted)
     since = cycle.history.waiting_since
     waited = 0.0 if since is None else cycle.now - since
     late = waited >= policy.worker_start_timeout_s
     asked = not wanted <= (present.requested or frozenset())
-    said = f"{detail}; consumers {names(missing)} are awaited for {waited:.0f} s of {policy.worker_start_timeout_s:g} s"
-    return Step(
-        reason=reason,
-        detail=f"{said}, and the others go on without them" if late else said,
-        limited_by=limited_by if asked else Reason.NOT_READY,
+    what = What.NOT_STARTED if late else What.AWAITED
+    return replace(
+        why.saying(Finding.of(what, consumers=missing, waited_s=waited, limit_s=policy.worker_start_timeout_s)),
+        limited_by=why.limited_by if asked else Reason.NOT_READY,
         target=_without_the_late(cycle) if late else None,
         requested=wanted,
-        hot=hot,
         waiting=True,
     )
 

@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
-from autoscaler.core.cycle.context import Cycle, Step, names, rate_text
+from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.cycle.utilisation import carries, in_all, one_of_the_group
 from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import pad
-from autoscaler.core.guards.conditions import Change, in_vain_text
+from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import Bound, first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.rules.catch_up import as_urgent, catching_up
 from autoscaler.core.rules.scale_out import approach, limit_of_fit, worthwhile
 from autoscaler.core.sizing.size import relabel
-from autoscaler.model import Reason, TopicPartition
+from autoscaler.findings import What
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.packing import Fitted, drain, r_score
 
 
@@ -38,26 +39,30 @@ def _relieved(cycle: Cycle) -> Step | None:
         paid_for=min(max(cycle.floor, len(present.slots)), at_most),
         at_most=at_most,
     )
-    plan, detail, limit = fitted.plan, _overload_text(cycle, fitted, bound), limit_of_fit(cycle, fitted, bound)
+    plan, limit = fitted.plan, limit_of_fit(cycle, fitted, bound)
+    why = Step(reason=Reason.RATE_ABOVE_CAPACITY, findings=_overload(cycle, fitted, bound), limited_by=limit, hot=size.hot)
     more = plan.consumers > len(present.holders)  # relieves somebody, if not yet who carries most
     if fitted.capacity > policy.usable_bytes_per_s and not more and not worthwhile(cycle, plan.owner):
-        lower = f"no other placement lowers the highest load by {policy.tolerance_ratio:.0%} or more"
-        said = f"{detail}; with {at_most} at most {lower}"
-        return Step(reason=Reason.RATE_ABOVE_CAPACITY, detail=said, limited_by=limit, hot=size.hot)
-    return approach(cycle, plan.owner, reason=Reason.RATE_ABOVE_CAPACITY, detail=detail, limited_by=limit, hot=size.hot)
+        return why.saying(Finding.of(What.NO_BETTER, most=at_most, tolerance_ratio=policy.tolerance_ratio))
+    return approach(cycle, plan.owner, why)
 
 
-def _overload_text(cycle: Cycle, fitted: Fitted, limit: Bound) -> str:
-    size, usable, limit_of_one = cycle.size, cycle.policy.usable_bytes_per_s, cycle.policy.overload_bytes_per_s
+def _overload(cycle: Cycle, fitted: Fitted, limit: Bound) -> tuple[Finding, ...]:
+    size, policy = cycle.size, cycle.policy
     first = size.overloaded[0]
-    others = f" and {len(size.overloaded) - 1} more are" if len(size.overloaded) > 1 else " is"
-    bounded = fitted.wanted > limit.count
-    bound = f" ({fitted.wanted} without {limit.guard.name})" if bounded else ""
-    why = f": {limit.said}" if bounded and limit.said else ""
-    return (
-        f"consumer {first} with {carries(cycle, first, size.loads[first])}{others} above {carries(cycle, first, limit_of_one)}; "
-        f"{in_all(cycle, first)} in all take {fitted.plan.consumers}{bound} of {one_of_the_group(cycle, first, usable)}{why}"
+    finding = Finding.of(
+        What.OVERLOADED,
+        consumers=size.overloaded,
+        needed=fitted.plan.consumers,
+        numbers=carries(cycle, first, "load", size.loads[first])
+        | carries(cycle, first, "limit", policy.overload_bytes_per_s)
+        | in_all(cycle, first)
+        | one_of_the_group(cycle, first, "usable", policy.usable_bytes_per_s),
     )
+    if fitted.wanted <= limit.count:
+        return (finding,)
+    more = Finding.of(What.TAKES_MORE, wanted=fitted.wanted, setting=limit.guard.name)
+    return (finding, more) if limit.found is None else (finding, more, limit.finding)
 
 
 def wait_for_handover(cycle: Cycle) -> Step | None:
@@ -65,11 +70,12 @@ def wait_for_handover(cycle: Cycle) -> Step | None:
     pending = cycle.present.pending
     if not pending or cycle.advised:
         return None
-    said = f"{len(pending)} partitions ({names(pending)}) are changing hands"
+    finding = Finding.of(What.HANDOVER, partitions=pending)
     step = relieve(cycle) if cycle.policy.sizing == "rates" else None
     if step is None:
-        return Step(reason=Reason.HANDOVER_IN_PROGRESS, detail=said, waiting=cycle.history.waiting_since is not None)
-    return replace(step, target=None, limited_by=Reason.HANDOVER_IN_PROGRESS, detail=f"{step.detail}; {said}")
+        awaits = cycle.history.waiting_since is not None
+        return Step(reason=Reason.HANDOVER_IN_PROGRESS, findings=(finding,), waiting=awaits)
+    return replace(step.saying(finding), target=None, limited_by=Reason.HANDOVER_IN_PROGRESS)
 
 
 def grow(cycle: Cycle) -> Step | None:
@@ -93,13 +99,13 @@ def fill_minimum(cycle: Cycle) -> Step | None:
         return None
     most = min(orders.most, max(floor, len(present.slots), most_consumers(cycle).count))
     fitted = cycle.planner.within(cycle.load.rates, policy.usable_bytes_per_s, present.owner, at_least=floor, at_most=most)
-    asks = f"{orders.least_setting} asks for {floor}"
-    detail = f"{asks}, {len(present.holders)} hold partitions and {len(present.slots)} are requested"
+    finding = Finding.of(
+        What.BELOW_MINIMUM, setting=orders.least_setting, least=floor, holders=len(present.holders), now=len(present.slots)
+    )
+    why = Step(reason=orders.at_least, findings=(finding,), ordered=True, to_limit=not orders.fallback)
     if fitted.plan.consumers > len(present.holders):
-        return approach(cycle, fitted.plan.owner, reason=orders.at_least, detail=detail, limited_by=None, hot=())
-    if len(present.slots) < floor:
-        return Step(reason=orders.at_least, detail=detail, requested=pad(present.slots, floor))
-    return None
+        return approach(cycle, fitted.plan.owner, why)
+    return replace(why, requested=pad(present.slots, floor)) if len(present.slots) < floor else None
 
 
 def keep_maximum(cycle: Cycle) -> Step | None:
@@ -107,8 +113,9 @@ def keep_maximum(cycle: Cycle) -> Step | None:
     count, orders = len(cycle.present.slots), cycle.orders
     if count <= orders.most:
         return None
-    detail = f"{count} consumers are requested and {orders.most_setting} is {orders.most}"
-    return _shrink_to(cycle, orders.most, orders.at_most, detail)
+    finding = Finding.of(What.ABOVE_MAXIMUM, now=count, setting=orders.most_setting, most=orders.most)
+    why = Step(reason=orders.at_most, findings=(finding,), ordered=True, to_limit=not orders.fallback)
+    return _shrink_to(cycle, orders.most, why)
 
 
 def give_back(cycle: Cycle) -> Step | None:
@@ -116,7 +123,8 @@ def give_back(cycle: Cycle) -> Step | None:
     count = to_give_back(cycle)
     if count is None:
         return None
-    return _shrink_to(cycle, count, Reason.SCALING_DID_NOT_HELP, f"{in_vain_text(cycle)}; {count} drained as much")
+    findings = (steps_in_vain(cycle), Finding.of(What.DRAINED_AS_MUCH, count=count))
+    return _shrink_to(cycle, count, Step(reason=Reason.SCALING_DID_NOT_HELP, findings=findings, ordered=True))
 
 
 def shrink(cycle: Cycle) -> Step | None:
@@ -124,39 +132,45 @@ def shrink(cycle: Cycle) -> Step | None:
     present, policy, calm = cycle.present, cycle.policy, cycle.size.calm
     if calm is None or calm >= len(present.slots):
         return None
-    detail = (
-        f"{rate_text(cycle.load.total_bytes_per_s)} would fit on {calm} of {len(present.slots)} consumers "
-        f"with {policy.tolerance_ratio:.0%} to spare"
+    finding = Finding.of(
+        What.UNDERUSED,
+        total_bytes_per_s=cycle.load.total_bytes_per_s,
+        enough=calm,
+        now=len(present.slots),
+        tolerance_ratio=policy.tolerance_ratio,
     )
+    why = Step(reason=Reason.UNDERUSED, findings=(finding,), spares=True)
     least = least_consumers(cycle)
     needed = cycle.history.peak()
     count = max(needed, least.count)
     objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=False))
     if objection is not None:
-        guard, said = objection
-        return Step(reason=Reason.UNDERUSED, limited_by=guard.reason, detail=f"{detail}; {said}")
-    step = _shrink_to(cycle, count, Reason.UNDERUSED, detail)
+        guard, found = objection
+        return replace(why.saying(found), limited_by=guard.reason)
+    step = _shrink_to(cycle, count, why)
     if needed >= least.count or least.count <= cycle.floor:
         return step
-    return replace(
-        step, limited_by=step.limited_by or least.guard.reason, detail=f"{step.detail}; {least.guard.name} allows {count}"
-    )
+    return replace(step.saying(least.finding), limited_by=step.limited_by or least.guard.reason)
 
 
-def _shrink_to(cycle: Cycle, count: int, reason: Reason, detail: str) -> Step:
+def _shrink_to(cycle: Cycle, count: int, why: Step) -> Step:
     """Keep ``count`` consumers: of emptying the least loaded and placing anew, whichever moves less."""
     present = cycle.present
     there = present.holders | (present.slots & present.ready)
     if len(there) <= count:
         absent = sorted(present.slots - there)
         kept = frozenset([*there, *absent[: count - len(there)]])
-        return Step(reason=reason, detail=f"{detail}; consumers {names(absent)} never started", requested=kept)
+        return replace(why.saying(_down(What.NEVER_STARTED, cycle, kept)), requested=kept)
     target = _fewest_moved(cycle, there, count)
     used = frozenset(target.values())
     idle = sorted(there - used, key=lambda c: (c not in present.holders, c))
     kept = used | set(idle[: max(0, count - len(used))])
-    gone = sorted(present.slots - kept)
-    return Step(reason=reason, detail=f"{detail}; {names(gone)} give up what they hold", target=target, requested=kept)
+    return replace(why.saying(_down(What.SCALE_DOWN, cycle, kept)), target=target, requested=kept)
+
+
+def _down(what: What, cycle: Cycle, kept: frozenset[int]) -> Finding:
+    before = cycle.present.slots
+    return Finding.of(what, consumers=sorted(before - kept), before=len(before), after=len(kept))
 
 
 def _fewest_moved(cycle: Cycle, there: frozenset[int], count: int) -> dict[TopicPartition, int]:

@@ -1,0 +1,334 @@
+"""Every finding in plain English: the one place where sentences stand.
+
+A template names fields of a finding in braces: ``partitions``, ``consumers``, a text, or a number with or without the unit that
+its name ends in, which says how it is written. ``{live:consumer}`` counts: 1 consumer, 2 consumers. A setting is named by
+``{s[shrink_cooldown_s]}``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from string import Formatter
+from typing import Any
+
+from autoscaler.config.setting_paths import path_of
+from autoscaler.findings import What
+from autoscaler.model import Decision, Finding
+
+_SHOWN = 4  # of many partitions or consumers, by name
+
+
+def setting(name: str) -> str:
+    """Return what an operator calls the setting that a policy has as this attribute."""
+    return path_of(name)
+
+
+def in_words(finding: Finding) -> str:
+    """Return one finding as half a sentence."""
+    template = _WORDS[finding.what]
+    return template(finding) if callable(template) else _said(template, finding)
+
+
+def text_of(findings: tuple[Finding, ...]) -> str:
+    """Return findings as one text, the first one first."""
+    return "; ".join(in_words(f) for f in findings)
+
+
+def with_findings(decision: Decision, *more: Finding) -> Decision:
+    """Return a decision with more to say."""
+    findings = (*decision.findings, *more)
+    return replace(decision, findings=findings, detail=text_of(findings)) if more else decision
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Return a rate for people, such as ``1.25 MB/s``."""
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if bytes_per_s >= size:
+            return f"{bytes_per_s / size:.3g} {unit}"
+    return f"{bytes_per_s:.3g} B/s"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time for people, such as ``40 min``."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def many(count: int, what: str) -> str:
+    """Return a count for people: ``1 consumer``, ``2 consumers``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+_UNITS: Mapping[str, Callable[[float], str]] = {
+    "_bytes_per_s": rate_text,
+    "_records_per_s": lambda v: f"{v:.4g} records/s",
+    "_ratio": lambda v: f"{v:.0%}",
+    "_s": time_text,
+}
+
+
+class _Words(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ANN401  as in Formatter
+        """Return a field, or with a noun behind its colon so many of that."""
+        return many(int(value), format_spec) if format_spec else str(value)
+
+
+class _Settings:
+    def __getitem__(self, name: str) -> str:
+        return setting(name)
+
+
+_FORMATTER, _SETTINGS = _Words(), _Settings()
+
+
+def _said(template: str, finding: Finding) -> str:
+    return _FORMATTER.vformat(template, (), _fields(finding))
+
+
+def _fields(f: Finding) -> dict[str, object]:
+    """Return what a template may name; a limit in two units is said in both."""
+    fields: dict[str, object] = {"s": _SETTINGS}
+    for name, value in f.numbers.items():
+        unit = next((u for u in _UNITS if name.endswith(u)), "")
+        stem, shown = name.removesuffix(unit), _UNITS[unit](value) if unit else f"{value:.10g}"
+        fields[name] = shown
+        fields[stem] = f"{fields[stem]} and {shown}" if unit and stem in fields else shown
+    fields |= f.texts
+    if "setting" in f.texts:
+        fields["setting"] = setting(f.texts["setting"])
+    if f.partitions:
+        count = int(f.numbers["partitions"])
+        fields |= {"first": f.partitions[0], "partitions": _listed(f.partitions, count)}
+        fields["those"] = f"{many(count, 'partition')} ({fields['partitions']})"
+    if f.consumers:
+        count = int(f.numbers["consumers"])
+        fields |= {"consumer": f.consumers[0], "consumers": f"consumer{'s'[: count - 1]} {_listed(f.consumers, count)}"}
+    return fields
+
+
+def _listed(values: tuple[object, ...], count: int) -> str:
+    shown = ", ".join(str(v) for v in values[:_SHOWN])
+    return shown if count <= _SHOWN else f"{shown} and {count - _SHOWN} more"
+
+
+def _when(name: str, more: str, *, zero: bool = False) -> Callable[[Finding], str]:
+    """Return a part that is only said where a number (not zero) or a text is there."""
+
+    def part(f: Finding) -> str:
+        there = name in f.texts or (name in f.numbers and (zero or bool(f.numbers[name])))
+        return _said(more, f) if there else ""
+
+    return part
+
+
+def _joined(*parts: str | Callable[[Finding], str]) -> Callable[[Finding], str]:
+    return lambda f: "".join(_said(p, f) if isinstance(p, str) else p(f) for p in parts)
+
+
+def _offset_reset(f: Finding) -> str:
+    where = "is out of range at {offset}" if "offset" in f.numbers else "has no committed offset any more"
+    then = "goes on at {start} ({policy})" if "start" in f.numbers else "waits for a measurement"
+    return _said(f"{{first}} {where} and {then}", f)
+
+
+def _retention_risk(f: Finding) -> str:
+    close_s = f.numbers.get("close_s")
+    close = "it is not known yet when the backlog is worked off"
+    if close_s is not None:
+        close = "the backlog is not shrinking" if close_s == math.inf else "the backlog is worked off in {close}"
+    others = int(f.numbers["partitions"]) - 1
+    more = f" (and {others} more)" if others else ""
+    return _said(f"{{first}}{more} may lose its first unread record in {{loss}}, and {close}", f)
+
+
+def _overloaded(f: Finding) -> str:
+    more = int(f.numbers["consumers"]) - 1
+    others = f" and {more} more are" if more else " is"
+    takes = "; {total} in all take {needed:consumer} of {usable}" if "needed" in f.numbers else ""
+    return _said(f"consumer {{consumer}} with {{load}}{others} above {{limit}}{takes}", f)
+
+
+_WORDS: Mapping[What, str | Callable[[Finding], str]] = {
+    What.FAILED: "{error}",
+    What.FOREIGN_MEMBERS: "{members:member} subscribe with this group's id ({who}): stop them, or set {s[assignment]} to native",
+    What.MANAGED_WORKERS: (
+        "{workers:managed worker} of this group live and follow plan {epoch}: end them (autoscaler workers stop), or set "
+        "{s[assignment]} to managed"
+    ),
+    What.MEMBERS_NOT_READ: "the group's members have not been read yet",
+    What.MEMBERS_UNREADABLE: "the group's members could not be read: {error}",
+    What.NO_SUCH_GROUP: ("no group '{group}' exists on this cluster: no consumer subscribes with that id; check groups.*.group"),
+    What.REBALANCING: "the group is rebalancing ({state})",
+    What.NO_PARTITIONS: "topics {topics} have no known partitions: {error}",
+    What.NOTHING_TO_CONSUME: "all partitions are parked: nothing else is left to consume",
+    What.NO_RATES: "none of {listed} partitions has a rate yet: {error}",
+    What.STALE: (
+        "{stale} of {listed} partitions ({partitions}) were measured {oldest} ago, more than {s[stale_after_s]} {limit}: {error}"
+    ),
+    What.APPLICATION_STILL: (
+        "{those} are held by live consumers and have not advanced for {patience}: the application, or what it writes to, stands "
+        "still"
+    ),
+    What.FIRST_PLACEMENT: "{unplaced:partition} with {total} have no consumer yet and need {needed} of {usable} each",
+    What.CONSUMER_LOST: "{those} lost their consumer",
+    What.PARTITIONS_ADDED: "{those} are new or released again",
+    What.TAKEN_OVER: "{consumers} take them, nothing else moves",
+    What.NO_TAKER: _joined("no consumer can take them yet", _when("consumers", "; waiting for {consumers}")),
+    What.HANDOVER: "{those} are changing hands",
+    What.WITHIN_TARGET: "{total} on {live:consumer}, the hottest ({hottest}) with {load} of {usable} usable",
+    What.OVERSIZED: "{those} are above the {limit} of one consumer: {first} has {load}, and no number of consumers helps it",
+    What.OVERLOADED: _overloaded,
+    What.TAKES_MORE: "it would be {wanted} without {setting}",
+    What.NO_BETTER: "with {most:consumer} at most, no other placement lowers the highest load by {tolerance} or more",
+    What.UNDERUSED: _joined(
+        "{total} would fit on {enough} of {now:consumer} with {tolerance} to spare",
+        _when("assignor", " under assignor {assignor}"),
+    ),
+    What.BELOW_MINIMUM: _joined(
+        "{setting} asks for {least}",
+        _when("holders", ", {holders} hold partitions", zero=True),
+        ", {now} are requested",
+    ),
+    What.ABOVE_MAXIMUM: "{now:consumer} are requested and {setting} is {most}",
+    What.AWAITED: "waiting for {consumers} to start ({waited} of {limit})",
+    What.NOT_STARTED: "waited {waited} of {limit} for {consumers} to start: the others go on without them",
+    What.NEVER_STARTED: "scale down {before} → {after}: {consumers} never started",
+    What.SCALE_DOWN: "scale down {before} → {after}: drain {consumers}",
+    What.END_IDLE: "{consumers} hold nothing and are not requested: they end",
+    What.LAST_RATES_TAKE: "the last known rates take {needed:consumer}",
+    What.FALLBACK: "the load has not been measured for {lasted}: {s[fallback]} {fallback} asks for {wanted}, {now} are requested",
+    What.PUBLISHED: "{sizing} says {action}: {wanted:consumer}, now {now}",
+    What.PUBLISHED_RESTS: "the last step is {rested} of {limit} ago",
+    What.PUBLISHED_LIMIT: "{bound} is the limit, and nothing changes",
+    What.NOT_THERE: "{consumers} are not there",
+    What.PAUSED: "{s[paused]}: {paused} holds this",
+    What.FROZEN: "a window ({window}) holds this",
+    What.ALLOWS: "{setting} allows {count}",
+    What.KEEPS: "{setting} {least} keeps {present}",
+    What.TOPIC_NOT_MEASURED: "topic {topic} is not measured right now",
+    What.NOT_MEASURED: "{unknown} of {listed} partitions are not measured right now (first {first})",
+    What.ENDING: "{consumers} holds partitions and is about to end",
+    What.MAY_LOSE: "{first} may lose records before they are read",
+    What.BEHIND_UNKNOWN: "{first} has unread records that are older than what is remembered: how far it is behind is not known",
+    What.BEHIND: "{first} is {lag} behind, more than {s[backlog_s]} {limit}",
+    What.FEWER_FOR: "fewer would do for {lasted} of {limit} so far",
+    What.NEEDED_LATELY: _joined("{needed:consumer} were needed", _when("window_s", " within the last {window}")),
+    What.COOLING_DOWN: "scale-down cooldown: the number of consumers changed {ago} ago ({s[shrink_cooldown_s]} {limit})",
+    What.FLAPPING: (
+        "the number of consumers has turned {turns} times in an hour, {s[turns_per_hour]} allows {limit}: the larger number stays"
+    ),
+    What.IN_VAIN: "{steps:step} up drained no more than {level}: the bottleneck is elsewhere",
+    What.DRAINED_AS_MUCH: "{count:consumer} drained as much",
+    What.OVERLOADED_FOR: "overloaded for {lasted} of {limit}",
+    What.MOVES_REST: "partitions moved {ago} ago; at the same number of consumers they rest for {limit}",
+    What.NOT_WORTH_MOVING: (
+        "moving {those} with {rate} for {pause} costs more than {relieved} less overload is worth in {payback}"
+    ),
+    What.MEMBERS_DIFFER: (
+        "{requested:consumer} asked for, {running} running, {members:member} in the group ({state}) for {lasted}"
+    ),
+    What.UNTIL_COUNT: "the controller waits until they are as many",
+    What.UNTIL_NAMES: "the controller waits until every member is one of them",
+    What.UNTIL_RETURN: "the controller waits until {consumers} come back to what they held",
+    What.DIFFER_TOO_LONG: (
+        "longer than {s[worker_start_timeout_s]} {limit}: see their logs, and which other consumers subscribe with this id"
+    ),
+    What.STRANGERS: (
+        "{members:member} consume that this controller did not start: stop them first, and the first decision starts as many as "
+        "the load needs; or set {s[mode]} to advise and set their number yourself"
+    ),
+    What.NOT_CONSUMED: (
+        "no consumer reads {listed:partition} with {total}; it takes {count} at least, how many more depends on their assignor"
+    ),
+    What.NO_RELIEF: "more consumers would not relieve it with assignor {assignor}",
+    What.FORECAST: _joined(
+        "{count:consumer} with assignor {assignor}: the hottest gets ",
+        lambda f: _said("{low} to {high}" if "low_bytes_per_s" in f.numbers else "{high}", f),
+        _when("idle", ", {idle} without a partition"),
+    ),
+    What.NOT_FORETOLD: "that cannot be foretold for several that come or go together",
+    What.ALONE_ABOVE: "{count:partition} alone are above it: spread their keys, or add partitions to the topic",
+    What.REMEDY: _joined(
+        "{count:consumer} ",
+        lambda f: _said("with assignor {assignor}" if "assignor" in f.texts else "placed by load ({s[assignment]} managed)", f),
+        " would be enough",
+        _when("setting", " (more than {setting} allows)"),
+    ),
+    What.HOLD_NOTHING: "{count:consumer} hold nothing now",
+    What.STATIC_MEMBERS: "members are static: what one that ends has held stands still until its session is over",
+    What.UNHELD: (
+        "{those} with {rate} are held by no member: consumers find new ones when they refresh their metadata "
+        "(metadata.max.age.ms)"
+    ),
+    What.PLACEMENT_PENDING: "{those} are with other members than the placement says",
+    What.PLACEMENT_IGNORED: "for {lasted}, longer than {s[worker_start_timeout_s]} {limit}: see the log of the member that leads",
+    What.NOT_CONSUMERS: lambda f: _KINDS[f.texts["kind"]],
+    What.NO_MEMBERS: "it has no members: nothing shows how its consumers subscribe and which assignor they use",
+    What.NO_ASSIGNOR: "its members have not agreed on an assignor: let all of them name the same, one of {known}",
+    What.UNKNOWN_ASSIGNOR: "nothing is known of assignor '{assignor}': it takes one of {known}",
+    What.SUBSCRIPTION_UNKNOWN: "what its members subscribe to is not known, or a pattern",
+    What.SUBSCRIPTIONS_DIFFER: (
+        "its members subscribe to different topics ({ways} ways): give all of them the same, or each kind its own group"
+    ),
+    What.SUBSCRIBED_TO_MORE: "its members also subscribe to {topics}, which is not measured: add it to {s[topics]} of the group",
+    What.SUBSCRIBED_TO_FEWER: (
+        "its members do not subscribe to {topics}: remove it from {s[topics]} of the group, or wait until they look for new "
+        "topics"
+    ),
+    What.RACKS: (
+        "its members name racks ({racks}), and assignor {assignor} may place partitions by them: leave client.rack out, or take "
+        "roundrobin"
+    ),
+    What.HELD_TWICE: "its description names {holders} holders of {first}, which cannot be: it is read again with every cycle",
+    What.NAMELESS: "{nameless} of its {members} members have no name to be told by: give their assignor one",
+    What.NAME_SHARED: lambda f: f"several of its members call themselves {f.texts['name']!a}: give each a name of its own",
+    What.NAME_UNKNOWN: lambda f: (
+        f"no consumer that is started here is called {f.texts['name']!a}: let them take their names from AUTOSCALER_WORKER_NAME"
+    ),
+    What.CONSUMERS_NOT_KNOWN: "its consumers are not known: {error}",
+    What.GROUP_NOT_THERE_YET: "no group '{group}' exists on this cluster yet",
+    What.NOW: "now {live:consumer}, the hottest with {load}",
+    What.PLACED_BY_LOAD: "placed by load: {planned:consumer} of {usable}, the hottest with {load}, {moved:partition} moved",
+    What.PARKED: (
+        "{those} parked, {first} at offset {offset} after {owners} consumers in a row were lost there: see autoscaler release"
+    ),
+    What.STALLED: "held by a live consumer and not advancing, counted as no load: {partitions}",
+    What.STOPPED: "not advancing, and held by no consumer: {partitions}",
+    What.SET_BACK: "committed offset was set back: {partitions}",
+    What.OPEN_TRANSACTION: "read up to a transaction that stays open: {partitions}",
+    What.OFFSET_RESET: _offset_reset,
+    What.MORE_OFFSETS_RESET: "and {count:more partition} with an offset out of range",
+    What.TOPICS_NOT_MEASURED: "topics {topics} are not measured: {error}",
+    What.TOPICS_UNMATCHED: "no topic that this user may describe matches {patterns} yet",
+    What.RETENTION_RISK: _retention_risk,
+    What.BEYOND_ONE_CONSUMER: (
+        "to be through by then {partitions} would take more than the {usable} of one consumer: lengthen the topic's retention "
+        "until it is read, or make a consumer faster"
+    ),
+    What.CAPACITY_LOOKS_HIGH: (
+        "{s[capacity_bytes_per_s]} {capacity} looks too high: consumers that are behind drain at most {drained} (in {times} "
+        "half minutes of the last hour)"
+    ),
+    What.CAPACITY_LOOKS_LOW: (
+        "{s[capacity_bytes_per_s]} {capacity} looks too low: a consumer drains {drained} (in {times} half minutes of the last "
+        "hour)"
+    ),
+    What.CAPACITY_ASSUMED: "capacity {capacity} per consumer (assumed; not measured yet)",
+    What.CAPACITY_KEPT: "capacity {capacity} per consumer (as measured before the restart)",
+    What.CAPACITY_BOUND: (
+        "capacity {capacity} per consumer is the bound: measured {measured} (in {samples:window}, the last {ago} ago); see "
+        "{s[capacity_prior_bytes_per_s]}"
+    ),
+    What.CAPACITY_MEASURED: "capacity {capacity} per consumer (measured in {samples:window}, the last {ago} ago)",
+    What.OWN_CAPACITY: "consumer {consumer} does {own}, the group's {capacity}",
+    What.WORKER_RESTARTED: "worker {consumer} ended and is started again in {after}: see worker-{consumer}.log in workers/",
+    What.NO_SUCH_SLOT: "ignored workers {names}: no slot of this group has that name",
+    What.NOT_CARRIED_OUT: "not carried out: {error}",
+}
+_KINDS: Mapping[str, str] = {
+    "SHARE": "it is a share group: its records are dealt out one by one, not its partitions; scale it by its lag",
+    "STREAMS": "it is a Kafka Streams application: its tasks belong together with their state; scale it by its own metrics",
+    "OTHER": "its members are no consumers",
+}
