@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -24,6 +25,7 @@ from tests.bench import findings
 from tests.bench.job import ROOT, process
 from tests.bench.reading import TOPIC_SIZE, Bench
 from tests.bench.usage import Usage
+from tests.until import until
 
 RECORD = 200
 _HEAP_MB = 2048  # of all brokers together
@@ -90,10 +92,11 @@ def measure(directory: Path, args: argparse.Namespace) -> list[tuple[str, str]]:
         file, cycles = config(directory, benches), directory / "state" / "logs" / "cycles.jsonl"
         began = time.time()
         with process([str(ROOT / "spark-submit.sh"), "--config", str(file)], directory / "job.out") as job:
-            while not findings.lines(cycles):
-                if job.poll() is not None or time.time() - began > _START_S:
-                    raise RuntimeError((directory / "job.out").read_text(encoding="utf-8")[-2000:])
-                time.sleep(0.5)
+            said = partial((directory / "job.out").read_text, encoding="utf-8")
+            decided = partial(findings.lines, cycles)
+            ended = lambda found: found or job.poll() is not None  # noqa: E731
+            if not until("the job's first decision", decided, ended, explain=said, within_s=_START_S, every_s=0.5):
+                raise RuntimeError(said()[-2000:])
             first_s = findings.lines(cycles)[0]["t"] - began
             brokers = {f"broker {b.broker.bootstrap}": b.broker.pid for b in benches}
             usage, started = Usage({**brokers, "job": job.pid}), time.monotonic()

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -30,6 +31,7 @@ from autoscaler.ports import PlanIntent
 from tests.bench.processed import Processed, newest_waits, percentile, read, waits
 from tests.bench.stages import CONSUMER, Log, Move
 from tests.bench.stages import rows as stage_rows
+from tests.until import until
 
 UTILISATION = 0.8
 FAST = ("-XX:TieredStopAtLevel=4",)  # a broker that optimises, as in production; the embedded one is made to start soon
@@ -150,12 +152,9 @@ def _mixed(partitions: list[TopicPartition], busy: int, chance: random.Random) -
 
 def await_calm(directory: Path, workers: int, calm_s: float) -> None:
     """Wait until nobody works off a backlog: every consumer's last records were done soon after they came."""
-    limit = time.monotonic() + 120
-    while len(latest := newest_waits(directory)) < workers or max(latest) > calm_s:
-        if time.monotonic() > limit:
-            msg = f"records still wait {max(latest, default=0):.1f} s after two minutes: the consumers are too slow for the load"
-            raise TimeoutError(msg)
-        time.sleep(0.2)
+    what = f"records wait {calm_s} s at most: the consumers are fast enough for the load"
+    look = partial(newest_waits, directory)
+    until(what, look, lambda latest: len(latest) >= workers and max(latest) <= calm_s, within_s=120, every_s=0.2)
 
 
 def managed_group(
@@ -203,26 +202,26 @@ def _spread(control: KafkaControl, pool: ProcessPool, topic: str, partitions: in
     owner = {TopicPartition(topic=topic, partition=p): p % workers for p in range(partitions)}
     pool.observe()
     pool.apply(frozenset(range(workers)), expected=frozenset(), releasable=frozenset())
-    limit = time.monotonic() + 60
-    while len({w.slot for w in control.observe().workers if w.phase is WorkerPhase.ACTIVE}) < workers:
-        if time.monotonic() > limit:
-            msg = "the consumers did not join within 60 s"
-            raise TimeoutError(msg)
-        time.sleep(0.05)
+    joined(control, frozenset(range(workers)))
     control.publish(intent(owner, range(workers)))
     settle(control)
     return owner
 
 
+def joined(control: KafkaControl, slots: frozenset[int]) -> None:
+    """Wait until the consumers of these slots have joined."""
+    until(
+        f"consumers {sorted(slots)} have joined",
+        lambda: {w.slot for w in control.observe().workers if w.phase is WorkerPhase.ACTIVE},
+        slots.issubset,
+        within_s=60,
+        every_s=0.05,
+    )
+
+
 def settle(control: KafkaControl) -> GroupState:
     """Wait until every partition has been taken."""
-    limit = time.monotonic() + 30
-    while (state := control.observe()).pending:
-        if time.monotonic() > limit:
-            msg = f"{len(state.pending)} partitions were not taken within 30 s"
-            raise TimeoutError(msg)
-        time.sleep(0.1)
-    return state
+    return until("every partition is taken", control.observe, lambda state: not state.pending, within_s=30, every_s=0.1)
 
 
 def _rows(done: list[Round], directory: Path, records_per_s: float) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -31,6 +32,7 @@ from tests.bench import findings
 from tests.bench.findings import Row, Run
 from tests.bench.usage import Usage
 from tests.bench.waves import Wave, elastic, rotating, write
+from tests.until import until
 
 ROOT = Path(__file__).parents[2]
 TOPIC, GROUP = "bench-load", "bench"
@@ -101,10 +103,11 @@ def measure(directory: Path, args: argparse.Namespace) -> list[Row]:
         state, began = directory / "state", time.time()
         with process([str(ROOT / "spark-submit.sh"), "--config", str(file)], directory / "job.out") as job:
             cycles = state / "logs" / "cycles.jsonl"
-            while not findings.lines(cycles):
-                if job.poll() is not None or time.time() - began > 180:
-                    raise RuntimeError((directory / "job.out").read_text(encoding="utf-8")[-2000:])
-                time.sleep(0.2)
+            said = partial((directory / "job.out").read_text, encoding="utf-8")
+            decided = partial(findings.lines, cycles)
+            ended = lambda found: found or job.poll() is not None  # noqa: E731
+            if not until("the job's first decision", decided, ended, explain=said, within_s=180, every_s=0.2):
+                raise RuntimeError(said()[-2000:])
             first_s = findings.lines(cycles)[0]["t"] - began
             with process(_producing(directory, broker, waves, args.seconds), directory / "load.out") as producer:
                 usage = Usage({"broker": broker.pid, "load generator": producer.pid, "job": job.pid})

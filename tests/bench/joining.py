@@ -43,6 +43,7 @@ from autoscaler.handover.records import (
 )
 from autoscaler.worker import ManagedConsumer
 from tests.bench.handover import make_topic
+from tests.until import until
 
 GROUP, TOPIC = "bench-week", "bench-week-input"
 MOVED = 10
@@ -176,8 +177,7 @@ def join(bootstrap: str, stages: Stages, stay_s: float) -> tuple[float, float]:
     ) as consumer:
         thread = threading.Thread(target=lambda: [None for _ in consumer])
         thread.start()
-        while len(stages.at) < 2 and time.perf_counter() - began < 120:
-            time.sleep(0.001)
+        until("it has joined", lambda: len(stages.at) >= 2, within_s=120, every_s=0.001)
         time.sleep(stay_s)
         consumer.stop()
         thread.join()

@@ -30,6 +30,7 @@ from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import Plan, shards
 from autoscaler.streaming.state import State
 from autoscaler.streaming.window_inputs import Rules
+from tests.until import until
 
 TOPIC_SIZE = 50  # partitions of a topic
 SCALED_TO = 100_000
@@ -88,17 +89,16 @@ class Bench:
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
+    def _complete(self, picture: Picture) -> bool:
+        return len(picture.topics) == len(self.topics) and len(picture.coordinators) == len(self.topics_of)
+
     def picture(self) -> Picture:
         """Wait until every topic and coordinator is known."""
         discovery = Discovery(self.plan.connection, self.topics_of, every_s=1.0, timeout_s=_TIMEOUT_S)
         try:
-            limit = time.monotonic() + _TIMEOUT_S
-            while True:
-                picture = discovery.picture()
-                if len(picture.topics) == len(self.topics) and len(picture.coordinators) == len(self.topics_of):
-                    return picture
-                assert time.monotonic() < limit, picture
-                time.sleep(0.1)
+            return until(
+                "every topic and coordinator is known", discovery.picture, self._complete, within_s=_TIMEOUT_S, every_s=0.1
+            )
         finally:
             discovery.stop()
 
@@ -169,16 +169,12 @@ def cut(share: Share, size: int) -> Iterator[Share]:
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
     """Commit, again while a broker that has just made so many partitions does not know who coordinates."""
-    limit = _late()
-    while True:
-        try:
-            consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException:
-            if time.monotonic() > limit:
-                raise
-            time.sleep(1.0)
-        else:
-            return
+
+    def commit() -> bool:
+        consumer.commit(offsets=offsets, asynchronous=False)
+        return True
+
+    until("the offsets are committed", commit, passing=KafkaException, within_s=_TIMEOUT_S, every_s=1.0)
 
 
 def _late() -> float:

@@ -21,8 +21,8 @@ from typing import Protocol
 
 from autoscaler.adapters.workers.process_registry import read_all
 from autoscaler.devtools.broker import Broker
-from autoscaler.model import TopicPartition, WorkerPhase
-from tests.bench.handover import FAST, PRODUCER, intent, make_topic, managed_group, milliseconds, settle
+from autoscaler.model import TopicPartition
+from tests.bench.handover import FAST, PRODUCER, intent, joined, make_topic, managed_group, milliseconds, settle
 from tests.bench.processed import Processed, read, waits
 from tests.bench.stages import Log
 from tests.bench.subscribed import PROTOCOLS, Subscribed
@@ -132,12 +132,7 @@ class Managed:
         settle(self._control)
 
     def _await(self, slots: frozenset[int]) -> None:
-        limit = time.monotonic() + 60
-        while not slots <= {w.slot for w in self._control.observe().workers if w.phase is WorkerPhase.ACTIVE}:
-            if time.monotonic() > limit:
-                msg = "the consumers did not join within 60 s"
-                raise TimeoutError(msg)
-            time.sleep(0.05)
+        joined(self._control, slots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.until import until
+
 Settings = Mapping[str, str | int]
 PROTOCOLS: dict[str, Settings] = {
     "cooperative-sticky": {
@@ -86,17 +88,13 @@ class Subscribed:
 
     def _await(self, count: int) -> None:
         """Wait until the group has so many members, each with partitions."""
-        limit = time.monotonic() + 90
-        while time.monotonic() < limit:
-            try:
-                found = self._admin.describe_consumer_groups([self._group], request_timeout=5)[self._group].result()
-            except KafkaException:
-                found = None
-            if found is not None and sum(bool(m.assignment.topic_partitions) for m in found.members) == count:
-                return
-            time.sleep(0.2)
-        msg = f"the group did not come to {count} consumers with partitions within 90 s"
-        raise TimeoutError(msg)
+
+        def holding() -> int:
+            found = self._admin.describe_consumer_groups([self._group], request_timeout=5)[self._group].result()
+            return sum(bool(m.assignment.topic_partitions) for m in found.members)
+
+        what = f"{count} consumers have partitions"
+        until(what, holding, lambda n: n == count, passing=KafkaException, within_s=90, every_s=0.2)
 
 
 def main() -> None:
