@@ -89,8 +89,8 @@ class Audit(BaseModel):
 
     model_config = _STRICT
 
-    flush_s: Annotated[Seconds, Field(gt=0)] = 5.0
-    """seconds between writes of decisions that did nothing; one that acted is written in the cycles after it"""
+    flush_s: Annotated[Seconds, Field(gt=0)] = 60.0
+    """seconds between commits to each table; what acted is written in the cycles after it; see docs/audit.md for the cost"""
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"

@@ -143,7 +143,7 @@ def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
     )
     assert contradictions({"up_ratio": 0.8, "sizing": "LINEAR"}) == ()
     assert contradictions({"sizing": "TAIL_LATENCY_2"}) == (
-        "sizing TAIL_LATENCY_2 needs published.rebalance: without the time that a rebalance takes it is TAIL_LATENCY_1",
+        "sizing TAIL_LATENCY_2 needs published.rebalance: without the time of a rebalance it is TAIL_LATENCY_1",
     )
     assert contradictions({"sizing": "TAIL_LATENCY_2", "rebalance_s": 2}) == ()
     assert "needs assignment managed" in contradictions({"assignment": "native", "sizing": "LINEAR"})[0]

@@ -58,6 +58,7 @@ class Shop:
                     "clusters": [{"connection": {"bootstrap.servers": self.broker.bootstrap}}],
                     "state_dir": str(self.directory / "state"),
                     "measure": {"window": "5s"},
+                    "audit": {"flush": "5s"},
                     **({"handover": dict(self.handover)} if self.handover else {}),
                     "groups": [group],
                 }

@@ -386,6 +386,73 @@ def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, T
     assert committed_after == [1, 2, 3, 4]
 
 
+def committed(store: Store) -> Counter[str]:
+    return Counter(table for _, table, _ in store.commits)
+
+
+def cycles_for(flusher: Flusher, buffer: Buffer, seconds: float, made: Callable[[float], Cycle]) -> float:
+    """Run a cycle every few milliseconds for a while, and return how long that really took."""
+    began, n = time.monotonic(), 0
+    while time.monotonic() < began + seconds:
+        cycle = made(cases.T0 + n)
+        buffer.add(cycle)
+        flusher.wake(at_once=cycle.acted)
+        n += 1
+        time.sleep(0.005)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("made", [idle, acting])
+def test_a_table_has_one_commit_per_flush_s_however_many_cycles_there_are(
+    threaded: tuple[Flusher, Buffer, Store, Tables], made: Callable[[float], Cycle]
+) -> None:
+    flusher, buffer, store, _ = threaded
+    flusher._flush_s = 0.4
+    took = cycles_for(flusher, buffer, 2.0, made)
+    flusher.close(10.0)
+    for table, commits in committed(store).items():
+        assert commits <= took / 0.4 + 3, f"{table}: {commits} commits in {took:.1f} s"  # one at the start, one at the end
+    assert committed(store)["loads"] > 2
+    assert len(store.rows["loads"]) == buffer._order
+
+
+def test_what_acted_is_written_soon_and_does_not_take_along_what_waits(
+    threaded: tuple[Flusher, Buffer, Store, Tables],
+) -> None:
+    flusher, buffer, store, _ = threaded
+    buffer.add(idle(cases.T0))
+    flusher.wake(at_once=False)
+    wait_for(lambda: len(store.rows["loads"]) == 1)
+    buffer.add(idle(cases.T0 + 1))
+    buffer.add(acting(cases.T0 + 2))
+    buffer.add(idle(cases.T0 + 3))
+    flusher.wake(at_once=True)
+    wait_for(lambda: len(store.rows["loads"]) == 2)
+    assert [r["acted"] for r in store.rows["loads"]] == [False, True]
+    assert len(store.rows["actions"]) == 2
+    buffer.add(acting(cases.T0 + 4))  # soon after: both are written by one commit to each table, some seconds later
+    flusher.wake(at_once=True)
+    time.sleep(0.3)
+    assert len(store.rows["actions"]) == 2
+    flusher.close(10.0)
+    assert len(store.rows["loads"]) == 5
+
+
+def test_a_buffer_that_fills_is_written_before_flush_s_has_passed(threaded: tuple[Flusher, Buffer, Store, Tables]) -> None:
+    flusher, buffer, store, _ = threaded
+    buffer.max_partitions = 40
+    buffer.add(idle(cases.T0))
+    flusher.wake(at_once=False)
+    wait_for(lambda: len(store.rows["loads"]) == 1)
+    for n in range(1, 8):
+        buffer.add(idle(cases.T0 + n))
+        flusher.wake(at_once=False)
+    wait_for(lambda: len(store.rows["loads"]) > 1)
+    flusher.close(10.0)
+    assert len(store.rows["loads"]) == 8
+    assert not any(r["dropped_before"] for r in store.rows["loads"])
+
+
 def test_the_thread_goes_on_after_a_defect(
     threaded: tuple[Flusher, Buffer, Store, Tables], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,6 @@ from autoscaler.model import Decision
 
 DECISION_EVERY_S = 10.0
 MAX_PARTITIONS = 100_000  # of all waiting cycles together; about 40 MB
-_BATCH_PARTITIONS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +84,23 @@ class Buffer:
             self._weight += entry.weight
             self._shrink()
 
-    def take(self) -> Batch | None:
-        """Take out what waits, all that acted and as much of the rest as one commit should hold; ``None`` if nothing waits."""
+    @property
+    def crowded(self) -> bool:
+        """Return whether what waits should be written now, lest something is dropped."""
+        return self._weight > self.max_partitions // 2
+
+    def take(self, *, acted_only: bool = False) -> Batch | None:
+        """Take out what waits, or of that only what acted or was handed over; ``None`` if nothing of it waits."""
         with self._guard:
             taken = list(self._kept)
             self._kept.clear()
-            size = sum(e.weight for e in taken)
-            while (self._due or self._plain) and size < _BATCH_PARTITIONS:
-                taken.append(self._older().popleft())
-                size += taken[-1].weight
+            if not acted_only:
+                taken += [*self._due, *self._plain]
+                self._due.clear()
+                self._plain.clear()
             if not taken:
                 return None
-            self._weight -= size
+            self._weight -= sum(e.weight for e in taken)
             self._version += 1
             taken.sort(key=lambda e: e.order)
             return Batch(self._version, tuple(taken), tuple(self._dropped.pop(e.cycle.decision.group, 0) for e in taken))
@@ -115,11 +119,6 @@ class Buffer:
         if due:
             last.said, last.at = said, d.at
         return due
-
-    def _older(self) -> deque[Entry]:
-        if not self._due or (self._plain and self._plain[0].order < self._due[0].order):
-            return self._plain
-        return self._due
 
     def _shrink(self) -> None:
         while self._weight > self.max_partitions and (self._plain or self._due):

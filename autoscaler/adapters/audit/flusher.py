@@ -37,6 +37,7 @@ _HANDOVERS_SEEN_DAYS = 2  # a new life reports again what it reads in the contro
 _HANDOVERS_SEEN = 200_000
 _CLOSING_TRIES = 2
 _GAP_S = 1.5  # without a cycle for so long, nobody is disturbed
+_ACTED_EVERY_S = 10.0  # what acts again and again makes a commit this often, or every flush_s where that is shorter
 
 Key = tuple[object, ...]
 
@@ -62,9 +63,11 @@ class TableWriter(Protocol):
 
 
 class Flusher:
-    """A daemon thread that writes every ``flush_s`` and at once when it is woken, one commit after each cycle.
+    """A daemon thread that writes what waits every ``flush_s``, and what acted without waiting for that.
 
-    A commit takes a core for a quarter of a second. Several in a row would make the next cycle late.
+    A flush makes one commit to each table for which there are rows, each after another cycle: a commit takes a core for a quarter
+    of a second, and several in a row would make the next cycle late. Rows that come meanwhile wait for the next flush. What fills
+    half of the buffer is written before its time.
     """
 
     def __init__(self, buffer: Buffer, writer: TableWriter, journal: Journal, flush_s: float) -> None:
@@ -73,7 +76,9 @@ class Flusher:
         self._writer = writer
         self._journal = journal
         self._flush_s = flush_s
-        self._signal = threading.Event()
+        self._signal = threading.Event()  # look again at what is due
+        self._acted = False
+        self._all_due = self._acted_due = time.monotonic()
         self._gap = threading.Event()  # a cycle has just ended: until the next one begins, processors are idle
         self._paced = False
         self._closing = threading.Event()
@@ -95,6 +100,8 @@ class Flusher:
                 self._thread = threading.Thread(target=self._run, name="audit-flush", daemon=True)
                 self._thread.start()
         if at_once:
+            self._acted = True
+        if at_once or self._buffer.crowded:
             self._signal.set()
 
     def complete(self, cycle: Cycle) -> None:
@@ -104,8 +111,8 @@ class Flusher:
             self._completing.append((number, cycle))
         self.wake(at_once=True)
 
-    def flush(self) -> None:
-        """Write everything that waits; on an error what is left is written by the next call.
+    def flush(self, *, acted_only: bool = False) -> None:
+        """Write everything that waits now, or of it what acted; on an error what is left is written by the next call.
 
         Raises:
             AutoscalerError: The tables could not be written.
@@ -115,8 +122,9 @@ class Flusher:
         if self._batch is not None:  # before anything with a higher version, which would make the writer skip this one
             self._write(self._batch)
         self._recover()
-        while (batch := self._take()) is not None:
-            self._write(batch)
+        self._batch, self._done = self._buffer.take(acted_only=acted_only), set()
+        if self._batch is not None:
+            self._write(self._batch)
 
     def close(self, timeout_s: float) -> None:
         """Write what is left, for at most ``timeout_s``; what acted and could not be written stays in the journal."""
@@ -138,17 +146,39 @@ class Flusher:
         while not self._closing.is_set():
             if failures:
                 self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
-            elif self._prepared:
-                self._signal.wait(self._flush_s)
-            self._signal.clear()
-            failures = 0 if self._tried() else failures + 1
+            else:
+                self._rest()
+            failures = 0 if self._on_time() else failures + 1
         for _ in range(_CLOSING_TRIES):
             if self._tried():
                 return
 
-    def _tried(self) -> bool:
+    def _rest(self) -> None:
+        """Wait until something is due, at once if a buffer fills or the end has come."""
+        while not self._closing.is_set() and not self._buffer.crowded:
+            due = min(self._all_due, self._acted_due) if self._acted else self._all_due
+            if (now := time.monotonic()) >= due:
+                return
+            self._signal.wait(due - now)
+            self._signal.clear()
+
+    def _on_time(self) -> bool:
+        """Write what is due, and say when the next is; after a failure the same is due still."""
+        now = time.monotonic()
+        everything = now >= self._all_due or self._buffer.crowded
+        acted, self._acted = self._acted, False
+        if not self._tried(acted_only=not everything):
+            self._acted = True
+            return False
+        if acted:
+            self._acted_due = now + min(_ACTED_EVERY_S, self._flush_s)
+        if everything:
+            self._all_due = now + self._flush_s
+        return True
+
+    def _tried(self, *, acted_only: bool = False) -> bool:
         try:
-            self.flush()
+            self.flush(acted_only=acted_only)
         except AutoscalerError as e:
             log.warning("the audit's rows wait: %s", e)
             return False
@@ -167,11 +197,6 @@ class Flusher:
     def _look_up_handovers(self, since: date) -> None:
         self._handed = dict.fromkeys(self._writer.keys("handovers", since)) | self._handed
         self._handed_since = since
-
-    def _take(self) -> Batch | None:
-        self._batch = self._buffer.take()
-        self._done = set()
-        return self._batch
 
     def _write(self, batch: Batch) -> None:
         waiting = list(zip(batch.entries, batch.dropped, strict=True))
