@@ -8,7 +8,8 @@
 # first. The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
 # started again after a pause (1, 2, 4 ... 30 s; from 1 s again after five minutes of health), unless its exit code says that
 # this would not help: 78 (settings), 77 (another controller has taken over). SIGTERM and Ctrl-C end the job in order; the
-# workers go on. Its output is appended to logs/job.log below the configured state_dir; what this script does is said here.
+# workers go on. Its output is appended to logs/job.log below the configured state_dir, which is begun anew at 16 MiB (job.log.1 to
+# job.log.3 are kept); what this script does is said here.
 #
 # Environment: AUTOSCALER_PYTHON (interpreter with the package; else .venv, else python3), AUTOSCALER_SPARK_SUBMIT,
 # AUTOSCALER_JAVA_OPTIONS (further options of the driver's JVM), AUTOSCALER_STOP_TIMEOUT_S (45), AUTOSCALER_CLASS_ARCHIVE
@@ -19,6 +20,7 @@ set -uo pipefail
 readonly SETTINGS=78 FENCED=77
 readonly DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
+readonly LOG_BYTES=$((16 << 20)) LOG_LOOK_S=5
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
 readonly here
 job=$here/jobs/autoscale.py
@@ -162,12 +164,23 @@ stop() {
 }
 trap stop TERM INT HUP
 
-# If this script is killed outright, the job must not run on without it: the pipe's end tells the watcher.
+rotate() { # the job appends to its log, so that it may be emptied while the job writes
+    (($(wc -c <"$log" || echo 0) < LOG_BYTES)) && return
+    mv -f "$log.2" "$log.3"
+    mv -f "$log.1" "$log.2"
+    cp -f "$log" "$log.1" && : >"$log"
+} 2>/dev/null
+
+# If this script is killed outright, the job must not run on without it: the pipe's end tells the watcher. It looks after the
+# log meanwhile.
 exec 8> >(
     trap '' TERM INT HUP
     exec 9>&-
     last=''
-    while read -r pid; do last=$pid; done
+    while true; do
+        if read -r -t "$LOG_LOOK_S" pid; then last=$pid; elif (($? <= 128)); then break; fi # above: time is up
+        rotate
+    done
     [[ -n $last ]] || exit 0
     found=$(drivers "$last")
     # shellcheck disable=SC2086

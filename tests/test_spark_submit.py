@@ -7,6 +7,7 @@ import sys
 import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -310,6 +311,28 @@ def test_nothing_outlives_the_script_when_it_is_killed(script: Script) -> None:
         driver = script.driver()
         process.kill()
     until("all are gone", lambda: gone(driver.pid) and all(gone(pid) for pid in script.starts()))
+
+
+def rotated(log: Path, times: int) -> bool:
+    return log.with_name(f"job.log.{times}").exists() and log.stat().st_size < 1000
+
+
+def test_the_jobs_log_is_rotated_while_the_job_writes_to_it(script: Script) -> None:
+    script.plan("run")
+    script.log.parent.mkdir(parents=True)
+    script.log.write_bytes(b"old\n" * (4 << 20))
+    with script.running() as process:
+        script.driver()
+        for turn in (1, 2):
+            until(partial(rotated, script.log, turn))
+            with script.log.open("ab") as job:  # as the job has it open
+                job.write(b"new\n" * (4 << 20) if turn == 1 else b"last\n")
+        process.terminate()
+        assert process.wait(60) == 0
+    older = script.log.with_name("job.log.1"), script.log.with_name("job.log.2")
+    assert [x.read_bytes().count(b"old\n") for x in older] == [0, 4 << 20]
+    assert older[0].read_bytes().count(b"new\n") == 4 << 20
+    assert script.log.read_text().startswith("last\n")
 
 
 def test_two_cannot_run_on_one_state_directory(script: Script) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import logging
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
+
+_MAX_BYTES = 16 << 20  # half a day of batches a second; one older file stays
 
 log = logging.getLogger(__name__)
 
@@ -14,10 +17,10 @@ log = logging.getLogger(__name__)
 class ProgressLog:
     """Appends one JSON line per batch (``batch``, ``at``, ``trigger_ms`` and Spark's durations) and warns of overruns."""
 
-    def __init__(self, path: Path, trigger_s: float) -> None:
-        """Open the file for appending."""
+    def __init__(self, path: Path, trigger_s: float, *, max_bytes: int = _MAX_BYTES) -> None:
+        """Open the file for appending; at ``max_bytes`` it is renamed to ``.1`` and begun anew."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._file = RotatingFileHandler(path, maxBytes=max_bytes, backupCount=1, encoding="utf-8")
         self._limit_ms = trigger_s * 1000
         self._seen: tuple[str, int] | None = None
 
@@ -31,7 +34,7 @@ class ProgressLog:
         durations = {k: int(v) for k, v in progress["durationMs"].items()}
         took = durations.get("triggerExecution", 0)
         line = {"batch": progress["batchId"], "at": progress["timestamp"], "trigger_ms": took, "durations_ms": durations}
-        self._file.write(json.dumps(line, default=str) + "\n")
+        self._file.emit(logging.makeLogRecord({"msg": json.dumps(line, default=str)}))
         if took > self._limit_ms and not first:  # the first batch plans and loads classes
             log.warning("batch %d took %d ms, the trigger is %d ms", progress["batchId"], took, self._limit_ms)
 

@@ -6,10 +6,14 @@ rotated by size; a line that cannot be written is reported once and never stops 
 
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import BinaryIO, assert_never
+from typing import assert_never
 
 from autoscaler.model import (
     Action,
@@ -26,9 +30,26 @@ from autoscaler.model import (
 )
 from autoscaler.ports import Clock
 
-_BUFFER = 1 << 20  # bytes: a cycle of hundreds of groups in one write
-
 log = logging.getLogger(__name__)
+
+
+class _File(RotatingFileHandler):
+    """Makes its directory, and returns an error instead of printing it."""
+
+    _error: BaseException | None = None
+
+    def append(self, text: str) -> BaseException | None:
+        """Write a text and a line's end in one go, and return what kept them from being written."""
+        self._error = None
+        self.emit(logging.makeLogRecord({"msg": text}))
+        return self._error
+
+    def _open(self) -> TextIOWrapper:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802
+        self._error = sys.exc_info()[1]
 
 
 class CycleLog:
@@ -45,25 +66,25 @@ class CycleLog:
             path: The file; its directory is made when needed.
             clock: Stamps lines that carry no ``t``.
             max_bytes: Size at which the file is rotated.
-            keep: Rotated files that stay.
+            keep: Rotated files that stay, one at least.
         """
         self._path = path
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._keep = keep
-        self._lines: list[bytes] = []
+        self._file = _File(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", delay=True)
+        self._lines: list[str] = []
         self._guard = threading.Lock()  # clusters are looked after side by side
-        self._file: BinaryIO | None = None
         self._failing = False
 
     def write(self, mapping: Mapping[str, object]) -> None:
         """Take one line; it is in the file after the next ``flush``."""
         try:
-            text = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False) + "\n"
-            with self._guard:
-                self._lines.append(text.encode())
+            text = json.dumps({"t": self._clock.now(), **mapping}, separators=(",", ":"), ensure_ascii=False)
+            text.encode()
         except ValueError as e:  # a text that no file can be written with
             self._failed(e)
+        else:
+            with self._guard:
+                self._lines.append(text)
 
     def flush(self) -> None:
         """Append the lines taken since; an unwritable file is reported when it starts to fail, and tried again the next time."""
@@ -71,54 +92,25 @@ class CycleLog:
             lines, self._lines = self._lines, []
             if not lines:
                 return
-            try:
-                for line in lines:
-                    self._append(line)
-                if self._file is not None:
-                    self._file.flush()
-                self._failing = False
-            except OSError as e:
-                self._failed(e)
+            if (error := self._file.append("\n".join(lines))) is not None:
+                self._failed(error)
                 self._let_go()
+            else:
+                self._failing = False
 
     def close(self) -> None:
         """Write what is left and close the file; a later ``flush`` opens it again."""
         self.flush()
         self._let_go()
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if not self._failing:
             log.warning("%s cannot be written (%s); cycles go on without it", self._path, error)
         self._failing = True
 
     def _let_go(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            try:
-                file.close()
-            except OSError as e:
-                log.debug("closing %s: %s", self._path, e)
-
-    def _append(self, line: bytes) -> None:
-        file = self._file or self._open()
-        if file.tell() > 0 and file.tell() + len(line) > self._max_bytes:
-            self._rotate()
-            file = self._open()
-        file.write(line)
-
-    def _open(self) -> BinaryIO:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("ab", buffering=_BUFFER)
-        return self._file
-
-    def _rotate(self) -> None:
-        self._let_go()
-        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._keep + 1))]
-        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
-            if newer.exists():
-                newer.replace(older)
-        if self._keep == 0:
-            self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # of what could not be written either
+            self._file.close()
 
 
 def cycle_record(
