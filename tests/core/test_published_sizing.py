@@ -139,7 +139,8 @@ def test_a_load_that_rises_and_falls_is_followed(sizing: str) -> None:
 
 def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
     assert contradictions({"up_ratio": 0.8}) == (
-        "published.up_ratio is for the published sizings (AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing",
+        "published.up_ratio is for the published sizings "
+        "(AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing",
     )
     assert contradictions({"up_ratio": 0.8, "sizing": "LINEAR"}) == ()
     assert contradictions({"sizing": "TAIL_LATENCY_2"}) == (
@@ -147,7 +148,7 @@ def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
     )
     assert contradictions({"sizing": "TAIL_LATENCY_2", "rebalance_s": 2}) == ()
     assert "needs assignment managed" in contradictions({"assignment": "native", "sizing": "LINEAR"})[0]
-    with pytest.raises(ValueError, match="published.rebalance is for the published sizings"):
+    with pytest.raises(ValueError, match=r"published\.rebalance is for the published sizings"):
         policy(rebalance_s=1)
 
 

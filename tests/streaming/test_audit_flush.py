@@ -1,6 +1,7 @@
 """Buffer, journal and flusher over tables in memory: killed at every point, refused, delayed."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -422,12 +423,12 @@ def test_what_acted_is_written_soon_and_does_not_take_along_what_waits(
     flusher, buffer, store, _ = threaded
     buffer.add(idle(cases.T0))
     flusher.wake(at_once=False)
-    wait_for(lambda: len(store.rows["loads"]) == 1)
+    until("one row", lambda: len(store.rows["loads"]) == 1, every_s=0.005)
     buffer.add(idle(cases.T0 + 1))
     buffer.add(acting(cases.T0 + 2))
     buffer.add(idle(cases.T0 + 3))
     flusher.wake(at_once=True)
-    wait_for(lambda: len(store.rows["loads"]) == 2)
+    until("two rows", lambda: len(store.rows["loads"]) == 2, every_s=0.005)
     assert [r["acted"] for r in store.rows["loads"]] == [False, True]
     assert len(store.rows["actions"]) == 2
     buffer.add(acting(cases.T0 + 4))  # soon after: both are written by one commit to each table, some seconds later
@@ -443,11 +444,11 @@ def test_a_buffer_that_fills_is_written_before_flush_s_has_passed(threaded: tupl
     buffer.max_partitions = 40
     buffer.add(idle(cases.T0))
     flusher.wake(at_once=False)
-    wait_for(lambda: len(store.rows["loads"]) == 1)
+    until("one row", lambda: len(store.rows["loads"]) == 1, every_s=0.005)
     for n in range(1, 8):
         buffer.add(idle(cases.T0 + n))
         flusher.wake(at_once=False)
-    wait_for(lambda: len(store.rows["loads"]) > 1)
+    until("more rows", lambda: len(store.rows["loads"]) > 1, every_s=0.005)
     flusher.close(10.0)
     assert len(store.rows["loads"]) == 8
     assert not any(r["dropped_before"] for r in store.rows["loads"])
