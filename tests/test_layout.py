@@ -15,7 +15,7 @@ APART = (
     "autoscaler.packing.published.reference",
 )
 NEVER = ("autoscaler.devtools", "autoscaler.evaluation", "autoscaler.testing", "tests")
-MOST_LINES = 24_000  # of the job and all that it imports
+MOST_LINES = 25_000  # of the job and all that it imports
 RUN = """
 import sys
 import tomllib

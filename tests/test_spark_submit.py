@@ -324,7 +324,7 @@ def test_the_jobs_log_is_rotated_while_the_job_writes_to_it(script: Script) -> N
     with script.running() as process:
         script.driver()
         for turn in (1, 2):
-            until(partial(rotated, script.log, turn))
+            until("the log is rotated", partial(rotated, script.log, turn))
             with script.log.open("ab") as job:  # as the job has it open
                 job.write(b"new\n" * (4 << 20) if turn == 1 else b"last\n")
         process.terminate()

@@ -139,8 +139,10 @@ def test_a_load_that_rises_and_falls_is_followed(sizing: str) -> None:
 
 def test_settings_of_published_sizings_are_refused_elsewhere() -> None:
     assert contradictions({"up_ratio": 0.8}) == (
-        "published.up_ratio is for the published sizings "
-        "(AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing",
+        (
+            "published.up_ratio is for the published sizings "
+            "(AUTO_SCALE_CG, TAIL_LATENCY_1, TAIL_LATENCY_2, LINEAR): name one in sizing"
+        ),
     )
     assert contradictions({"up_ratio": 0.8, "sizing": "LINEAR"}) == ()
     assert contradictions({"sizing": "TAIL_LATENCY_2"}) == (
