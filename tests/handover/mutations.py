@@ -238,7 +238,7 @@ LISTED = (
     ),
     Mutation(
         "what is fetched counts as processed",
-        (Edit("worker.intake", "                run.processed = offset\n", "                run.processed = run.position\n"),),
+        (Edit("worker.delivery", "                run.processed = offset\n", "                run.processed = run.position\n"),),
         directed=directed.only_what_was_handed_out_is_processed,
     ),
 )
