@@ -105,17 +105,20 @@ class Consumption:
         if self.at is not None and (snapshot.sample_ts == self.sample_ts or at <= self.at):
             return self
         loads, place = self._placed(snapshot)
-        tracks, unread = dict[TopicPartition, Track](), set[TopicPartition]()
+        tracks, unread, blind = dict[TopicPartition, Track](), set[TopicPartition](), self.unread
         for x in loads:
             track, end = self.tracks.get(x.partition), x.log_end if x.last_stable is None else x.last_stable
             if x.known and x.committed is not None and x.lag_records is not None and end is not None:
-                tracks[x.partition] = _next(track, x, x.committed, end, now=at, lost=x.partition in self.unread)
+                tracks[x.partition] = _next(track, x, x.committed, end, now=at, lost=bool(blind) and x.partition in blind)
                 continue
             unread.add(x.partition)
             if track is not None:
                 tracks[x.partition] = track
-        total = None if unread or snapshot.lost or not loads else sum(t.committed for t in tracks.values() if t.committed > 0)
-        found = array("q", [_UNREAD if x.partition in unread else tracks[x.partition].committed for x in loads])
+        if unread:
+            found = array("q", [_UNREAD if x.partition in unread else tracks[x.partition].committed for x in loads])
+        else:
+            found = array("q", [t.committed for t in tracks.values()])
+        total = None if unread or snapshot.lost or not loads else sum(c for c in found if c > 0)
         before = self.samples if place is self.place else tuple(_moved(s, self.place, place) for s in self.samples)
         sums = self.totals if place is self.place else ()
         whole_since = self.whole_since if total is None or (sums and total >= sums[-1][1]) else at
