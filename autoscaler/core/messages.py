@@ -92,7 +92,8 @@ def _fields(f: Finding) -> dict[str, object]:
     fields: dict[str, object] = {"s": _SETTINGS}
     for name, value in f.numbers.items():
         unit = next((u for u in _UNITS if name.endswith(u)), "")
-        stem, shown = name.removesuffix(unit), _UNITS[unit](value) if unit else f"{value:.10g}"
+        stem, plain = name.removesuffix(unit), str(value) if isinstance(value, int) else f"{value:.10g}"
+        shown = _UNITS[unit](value) if unit else plain
         fields[name] = shown
         fields[stem] = f"{fields[stem]} and {shown}" if unit and stem in fields else shown
     fields |= f.texts
@@ -283,9 +284,9 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     ),
     What.HELD_TWICE: "its description names {holders} holders of {first}, which cannot be: it is read again with every cycle",
     What.NAMELESS: "{nameless} of its {members} members have no name to be told by: give their assignor one",
-    What.NAME_SHARED: lambda f: f"several of its members call themselves {f.texts['name']!a}: give each a name of its own",
-    What.NAME_UNKNOWN: lambda f: (
-        f"no consumer that is started here is called {f.texts['name']!a}: let them take their names from AUTOSCALER_WORKER_NAME"
+    What.NAME_SHARED: "several of its members call themselves {name}: give each a name of its own",
+    What.NAME_UNKNOWN: (
+        "no consumer that is started here is called {name}: let them take their names from AUTOSCALER_WORKER_NAME"
     ),
     What.CONSUMERS_NOT_KNOWN: "its consumers are not known: {error}",
     What.GROUP_NOT_THERE_YET: "no group '{group}' exists on this cluster yet",

@@ -227,8 +227,8 @@ def test_nothing_is_moved_grown_or_shrunk_while_what_kafka_says_makes_no_sense(n
     ("names", "what", "told"),
     [
         ({0: "", 1: ""}, What.NAMELESS, {"nameless": 2, "members": 2}),
-        ({0: "left", 1: "right"}, What.NAME_UNKNOWN, {"name": "left"}),
-        ({0: "\ud800"}, What.NAME_UNKNOWN, {"name": "\ud800"}),
+        ({0: "left", 1: "right"}, What.NAME_UNKNOWN, {"name": "'left'"}),
+        ({0: "\ud800"}, What.NAME_UNKNOWN, {"name": "'\\ud800'"}),
     ],
 )
 def test_members_that_cannot_be_told_by_their_names_are_left_alone(
@@ -247,7 +247,7 @@ def test_two_of_one_name_are_left_alone() -> None:
     world.names = {1: "g-0"}
     last = world.run(HOT, 20)
     assert (last.reason, world.placements.calls) == (Reason.ASSIGNOR_UNPREDICTABLE, 0)
-    assert says(last, What.NAME_SHARED, name="g-0")
+    assert says(last, What.NAME_SHARED, name="'g-0'")
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------------

@@ -17,11 +17,13 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.adapters.audit.tables import TABLES, Difference, addition, differences
 from autoscaler.console.cycle_reader import Cycle as Line
+from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
     CapacitySource,
     Decision,
+    Finding,
     GroupMembers,
     Member,
     MovePartition,
@@ -46,6 +48,17 @@ actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(RemoveWorkers, slots=st.lists(slots, max_size=3).map(tuple)),
 )
 numbers = st.floats(0, 1e12)
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+findings = st.builds(
+    Finding,
+    what=st.sampled_from(What),
+    reason=st.none() | st.sampled_from(Reason),
+    limit=st.none() | st.sampled_from(Reason),
+    partitions=st.lists(partitions, max_size=5).map(tuple),
+    consumers=st.lists(slots, max_size=5).map(tuple),
+    numbers=st.dictionaries(texts, numbers | slots, max_size=3),
+    texts=st.dictionaries(texts, texts, max_size=3),
+)
 decisions = st.builds(
     Decision,
     decision_id=st.text(max_size=20),
@@ -80,12 +93,29 @@ decisions = st.builds(
     capacity_age_s=st.none() | numbers,
     capacity_records_per_s=st.none() | numbers,
     own_bytes_per_s=st.dictionaries(slots, numbers, max_size=5),
+    findings=st.lists(findings, max_size=3).map(tuple),
 )
 
 
 @given(decisions)
 def test_a_summary_gives_back_the_same_decision(decision: Decision) -> None:
     assert restore(summarise(decision)) == decision
+
+
+def test_a_summary_that_an_older_release_wrote_has_no_findings() -> None:
+    decision, _, _ = cases.hot()
+    older = {k: v for k, v in json.loads(summarise(decision)).items() if k != "findings"}
+    assert restore(json.dumps(older)) == replace(decision, findings=())
+
+
+def test_findings_are_columns_of_their_own_types() -> None:
+    decision, snapshot, _ = cases.hot()
+    cycle = rows.Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner={})
+    (row,) = rows.decisions([cycle]).to_pylist()
+    found = row["findings"][0]
+    assert (found["what"], found["reason"], found["limit"]) == ("OVERLOADED", decision.reason.value, decision.limited_by)
+    assert dict(found["numbers"])["load_bytes_per_s"] == decision.findings[0].numbers["load_bytes_per_s"]
+    assert found["consumers"] == [0]
 
 
 def test_a_summary_of_ten_thousand_partitions_stays_far_below_a_records_limit() -> None:

@@ -8,11 +8,13 @@ written as ranges per topic and slot, so that thousands of them stay far below a
 import json
 from collections.abc import Iterable, Mapping
 
+from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
     CapacitySource,
     Decision,
+    Finding,
     MovePartition,
     ParkPartition,
     Reason,
@@ -49,6 +51,7 @@ def summarise(decision: Decision) -> str:
     data["actions"] = _steps(decision.actions)
     data["oversized"] = [[p.topic, p.partition] for p in decision.oversized]
     data["hot"] = [[p.topic, p.partition] for p in decision.hot]
+    data["findings"] = [_written(f) for f in decision.findings]
     data["parked"] = [[p.topic, p.partition] for p in decision.parked]
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
@@ -80,9 +83,37 @@ def restore(summary: str) -> Decision:
             capacity_records_per_s=data.get("records"),
             recommended_age_s=data.get("recommended_age_s"),
             own_bytes_per_s={int(slot): rate for slot, rate in data.get("own", ())},
+            findings=tuple(_finding(*f) for f in data.get("findings", ())),
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:
         raise ValueError(f"not a decision's summary ({type(e).__name__}: {e}): {summary[:80]!r}") from e
+
+
+def _written(finding: Finding) -> list[object]:
+    """Return a finding in the order in which ``_finding`` takes it."""
+    partitions = [[p.topic, p.partition] for p in finding.partitions]
+    said = [finding.what.value, finding.reason and finding.reason.value, finding.limit and finding.limit.value]
+    return [*said, partitions, list(finding.consumers), dict(finding.numbers), dict(finding.texts)]
+
+
+def _finding(  # noqa: PLR0917  as it is written
+    what: str,
+    reason: str | None,
+    limit: str | None,
+    partitions: Iterable[tuple[str, int]],
+    consumers: Iterable[int],
+    numbers: Mapping[str, float],
+    texts: Mapping[str, str],
+) -> Finding:
+    return Finding(
+        what=What(what),
+        reason=Reason(reason) if reason else None,
+        limit=Reason(limit) if limit else None,
+        partitions=tuple(TopicPartition(topic=t, partition=n) for t, n in partitions),
+        consumers=tuple(consumers),
+        numbers=numbers,
+        texts=texts,
+    )
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, str]:

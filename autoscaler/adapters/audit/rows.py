@@ -19,6 +19,7 @@ from autoscaler.model import (
     Action,
     AddWorkers,
     Decision,
+    Finding,
     HandoverDone,
     LoadSnapshot,
     MovePartition,
@@ -223,6 +224,19 @@ def _decision(cycle: Cycle) -> Row:
         "members": _members(cycle),
         "assignment_before": _places(cycle.owner),
         "assignment_after": _places(d.target),
+        "findings": [_finding(f) for f in d.findings],
+    }
+
+
+def _finding(finding: Finding) -> Row:
+    return {
+        "what": finding.what.value,
+        "reason": finding.reason and finding.reason.value,
+        "limit": finding.limit and finding.limit.value,
+        "partitions": [str(p) for p in finding.partitions],
+        "consumers": list(finding.consumers),
+        "numbers": list(finding.numbers.items()),
+        "texts": list(finding.texts.items()),
     }
 
 

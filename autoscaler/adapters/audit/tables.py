@@ -57,6 +57,11 @@ MEMBER = _struct(
 )  # fmt: skip
 STEP = _struct(kind=pa.string(), topic=pa.string(), partition=pa.int32(), source=pa.int32(), target=pa.int32(), what=pa.string())
 
+FINDING = _struct(
+    what=pa.string(), reason=pa.string(), limit=pa.string(), partitions=pa.list_(pa.string()), consumers=pa.list_(pa.int32()),
+    numbers=pa.map_(pa.string(), pa.float64()), texts=pa.map_(pa.string(), pa.string()),
+)  # fmt: skip
+
 DECISIONS = Table(
     name="decisions",
     key=("decision_id",),
@@ -73,7 +78,7 @@ DECISIONS = Table(
         requested=pa.list_(pa.int32()), steps=pa.list_(STEP), algorithm=pa.string(), policy_fingerprint=pa.string(),
         sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(), members=pa.list_(MEMBER),
         assignment_before=pa.list_(PLACE), assignment_after=pa.list_(PLACE), loads=pa.list_(LOAD),
-        recommended_age_s=pa.float64(),
+        recommended_age_s=pa.float64(), findings=pa.list_(FINDING),
     ),
 )  # fmt: skip
 ACTIONS = Table(
@@ -165,6 +170,8 @@ def sql_type(kind: pa.DataType) -> str:
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(f'`{f.name}`: {sql_type(f.type)}' for f in kind)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type)}>"
     return _SQL.get(kind, str(kind).upper())
 
 
@@ -178,6 +185,9 @@ def differences(wanted: Iterable[pa.Field], found: Iterable[pa.Field], within: s
 def _difference(path: str, wanted: pa.DataType, found: pa.DataType | None) -> Iterator[Difference]:
     if found is not None and pa.types.is_list(wanted) and pa.types.is_list(found):
         yield from _difference(f"{path}.`element`", wanted.value_type, found.value_type)
+    elif found is not None and pa.types.is_map(wanted) and pa.types.is_map(found):
+        yield from _difference(f"{path}.`key`", wanted.key_type, found.key_type)
+        yield from _difference(f"{path}.`value`", wanted.item_type, found.item_type)
     elif found is not None and pa.types.is_struct(wanted) and pa.types.is_struct(found):
         yield from differences(wanted, found, f"{path}.")
     elif wanted != found:

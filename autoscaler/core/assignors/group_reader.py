@@ -72,10 +72,10 @@ def unplaceable(members: GroupMembers, partitions: Collection[TopicPartition], s
     if called[""]:
         return Unpredictable(why=Finding.of(What.NAMELESS, nameless=called[""], members=called.total()))
     if shared := sorted(name for name, count in called.items() if count > 1):
-        return Unpredictable(why=Finding.of(What.NAME_SHARED, name=shared[0]))
+        return Unpredictable(why=Finding.of(What.NAME_SHARED, name=ascii(shared[0])))
     strange = sorted(m.name for m in members.members if started is not None and m.member_id not in started.slots)
     if strange:
-        return Unpredictable(why=Finding.of(What.NAME_UNKNOWN, name=strange[0]))
+        return Unpredictable(why=Finding.of(What.NAME_UNKNOWN, name=ascii(strange[0])))
     return None
 
 

@@ -1,0 +1,293 @@
+"""The words of every finding, each said at least once: the only tests that assert wording."""
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.config.policy import Policy
+from autoscaler.core import messages
+from autoscaler.core.messages import in_words, setting, text_of
+from autoscaler.findings import What
+from autoscaler.model import Finding
+from tests.builders import tp
+
+MANY = [tp(n) for n in range(7)]
+ONE = [tp(3)]
+
+
+def found(what: What, *, partitions: int = 0, consumers: int = 0, **values: float | str | None) -> Finding:
+    return Finding.of(what, partitions=MANY[:partitions], consumers=list(range(consumers)), numbers={}, **values)
+
+
+SAID: dict[What, tuple[Finding, str]] = {
+    f.what: (f, said)
+    for f, said in [
+        (found(What.FAILED, error="no broker answers"), "no broker answers"),
+        (
+            found(What.FOREIGN_MEMBERS, members=2, who="app at /10.0.0.1"),
+            "2 members subscribe with this group's id (app at /10.0.0.1)",
+        ),
+        (found(What.MANAGED_WORKERS, workers=1, epoch=7), "1 managed worker of this group live and follow plan 7"),
+        (found(What.MEMBERS_NOT_READ), "the group's members have not been read yet"),
+        (found(What.NO_SUCH_GROUP, group="shop"), "no group 'shop' exists on this cluster: no consumer subscribes"),
+        (found(What.REBALANCING, state="ASSIGNING"), "the group is rebalancing (ASSIGNING)"),
+        (found(What.NO_PARTITIONS, topics="orders", error="it is gone"), "topics orders have no known partitions: it is gone"),
+        (found(What.NOTHING_TO_CONSUME), "all partitions are parked"),
+        (found(What.NO_RATES, listed=4, error="no read has failed"), "none of 4 partitions has a rate yet: no read has failed"),
+        (
+            found(What.STALE, partitions=1, stale=1, listed=16, oldest_s=25, limit_s=10, error="broker 3 is away"),
+            "1 of 16 partitions (orders-0) were measured 25 s ago, more than stale_after_s 10 s: broker 3 is away",
+        ),
+        (
+            found(What.APPLICATION_STILL, partitions=7, patience_s=300),
+            "7 partitions (orders-0, orders-1, orders-2, orders-3 and 3 more) are held by live consumers",
+        ),
+        (
+            found(
+                What.FIRST_PLACEMENT,
+                unplaced=8,
+                total_bytes_per_s=1.25e6,
+                needed=2,
+                usable_bytes_per_s=8e5,
+                usable_records_per_s=9,
+            ),
+            "8 partitions with 1.25 MB/s have no consumer yet and need 2 of 800 kB/s and 9 records/s each",
+        ),
+        (found(What.CONSUMER_LOST, partitions=2), "2 partitions (orders-0, orders-1) lost their consumer"),
+        (found(What.PARTITIONS_ADDED, partitions=1), "1 partition (orders-0) are new or released again"),
+        (found(What.TAKEN_OVER, consumers=1), "consumer 0 take them, nothing else moves"),
+        (found(What.NO_TAKER, consumers=2), "no consumer can take them yet; waiting for consumers 0, 1"),
+        (found(What.HANDOVER, partitions=1), "1 partition (orders-0) are changing hands"),
+        (
+            found(What.WITHIN_TARGET, total_bytes_per_s=300, live=4, hottest=1, load_bytes_per_s=80, usable_bytes_per_s=80),
+            "300 B/s on 4 consumers, the hottest (1) with 80 B/s of 80 B/s usable",
+        ),
+        (
+            found(What.OVERSIZED, partitions=1, limit_records_per_s=4, load_records_per_s=10),
+            "1 partition (orders-0) are above the 4 records/s of one consumer: orders-0 has 10 records/s",
+        ),
+        (
+            found(
+                What.OVERLOADED,
+                consumers=3,
+                load_bytes_per_s=120,
+                limit_bytes_per_s=88,
+                total_bytes_per_s=300,
+                needed=4,
+                usable_bytes_per_s=80,
+            ),
+            "consumer 0 with 120 B/s and 2 more are above 88 B/s; 300 B/s in all take 4 consumers of 80 B/s",
+        ),
+        (found(What.TAKES_MORE, wanted=6, setting="max_consumers"), "it would be 6 without max_consumers"),
+        (
+            found(What.NO_BETTER, most=3, tolerance_ratio=0.1),
+            "with 3 consumers at most, no other placement lowers the highest load by 10%",
+        ),
+        (
+            found(What.UNDERUSED, total_bytes_per_s=90, enough=2, now=4, tolerance_ratio=0.1, assignor="range"),
+            "90 B/s would fit on 2 of 4 consumers with 10% to spare under assignor range",
+        ),
+        (
+            found(What.BELOW_MINIMUM, setting="min_consumers", least=4, holders=0, now=2),
+            "min_consumers asks for 4, 0 hold partitions, 2 are requested",
+        ),
+        (found(What.ABOVE_MAXIMUM, now=6, setting="pinned", most=4), "6 consumers are requested and pinned is 4"),
+        (found(What.AWAITED, consumers=1, waited_s=0, limit_s=30), "waiting for consumer 0 to start (0 s of 30 s)"),
+        (
+            found(What.NOT_STARTED, consumers=1, waited_s=31, limit_s=30),
+            "waited 31 s of 30 s for consumer 0 to start: the others go on",
+        ),
+        (found(What.NEVER_STARTED, consumers=1, before=3, after=2), "scale down 3 → 2: consumer 0 never started"),
+        (found(What.SCALE_DOWN, consumers=3, before=4, after=1), "scale down 4 → 1: drain consumers 0, 1, 2"),
+        (found(What.END_IDLE, consumers=2), "consumers 0, 1 hold nothing and are not requested: they end"),
+        (found(What.LAST_RATES_TAKE, needed=4), "the last known rates take 4 consumers"),
+        (
+            found(What.FALLBACK, fallback="static", lasted_s=600, wanted=2, now=4),
+            "the load has not been measured for 10 min: fallback static asks for 2, 4 are requested",
+        ),
+        (found(What.PUBLISHED, sizing="LINEAR", action="UP", wanted=2, now=1), "LINEAR says UP: 2 consumers, now 1"),
+        (found(What.PUBLISHED_RESTS, rested_s=3, limit_s=60), "the last step is 3 s of 60 s ago"),
+        (found(What.PUBLISHED_LIMIT, bound=4), "4 is the limit, and nothing changes"),
+        (found(What.NOT_THERE, consumers=1), "consumer 0 are not there"),
+        (found(What.PAUSED, paused="all"), "paused: all holds this"),
+        (found(What.FROZEN, window="0 22 * * * for 60 min, UTC"), "a window (0 22 * * * for 60 min, UTC) holds this"),
+        (found(What.ALLOWS, setting="grow_step", count=5), "grow_step allows 5"),
+        (found(What.KEEPS, setting="min_consumers", least=3, present=3), "min_consumers 3 keeps 3"),
+        (found(What.TOPIC_NOT_MEASURED, topic="orders"), "topic orders is not measured right now"),
+        (
+            found(What.NOT_MEASURED, partitions=2, unknown=2, listed=9),
+            "2 of 9 partitions are not measured right now (first orders-0)",
+        ),
+        (found(What.ENDING, consumers=1), "consumer 0 holds partitions and is about to end"),
+        (found(What.MAY_LOSE, partitions=1), "orders-0 may lose records before they are read"),
+        (found(What.BEHIND_UNKNOWN, partitions=1), "orders-0 has unread records that are older than what is remembered"),
+        (found(What.BEHIND, partitions=1, lag_s=7.25, limit_s=5), "orders-0 is 7.25 s behind, more than backlog_s 5 s"),
+        (found(What.FEWER_FOR, lasted_s=40, limit_s=60), "fewer would do for 40 s of 60 s so far"),
+        (found(What.NEEDED_LATELY, needed=3, window_s=60), "3 consumers were needed within the last 60 s"),
+        (
+            found(What.COOLING_DOWN, ago_s=12, limit_s=60),
+            "scale-down cooldown: the number of consumers changed 12 s ago (shrink_cooldown_s 60 s)",
+        ),
+        (
+            found(What.FLAPPING, turns=4, limit=4),
+            "the number of consumers has turned 4 times in an hour, turns_per_hour allows 4",
+        ),
+        (
+            found(What.IN_VAIN, steps=1, level_records_per_s=33),
+            "1 step up drained no more than 33 records/s: the bottleneck is elsewhere",
+        ),
+        (found(What.DRAINED_AS_MUCH, count=4), "4 consumers drained as much"),
+        (found(What.OVERLOADED_FOR, lasted_s=9, limit_s=10), "overloaded for 9 s of 10 s"),
+        (
+            found(What.MOVES_REST, ago_s=1, limit_s=10),
+            "partitions moved 1 s ago; at the same number of consumers they rest for 10 s",
+        ),
+        (
+            found(What.NOT_WORTH_MOVING, partitions=1, rate_bytes_per_s=15, pause_s=41, relieved_bytes_per_s=2, payback_s=60),
+            "moving 1 partition (orders-0) with 15 B/s for 41 s costs more than 2 B/s less overload is worth in 60 s",
+        ),
+        (
+            found(What.MEMBERS_DIFFER, requested=2, running=1, members=1, state="STABLE", lasted_s=3),
+            "2 consumers asked for, 1 running, 1 member in the group (STABLE) for 3 s",
+        ),
+        (found(What.UNTIL_COUNT), "the controller waits until they are as many"),
+        (found(What.UNTIL_NAMES), "the controller waits until every member is one of them"),
+        (found(What.UNTIL_RETURN, consumers=1), "the controller waits until consumer 0 come back to what they held"),
+        (found(What.DIFFER_TOO_LONG, limit_s=30), "longer than worker_start_timeout_s 30 s: see their logs"),
+        (found(What.STRANGERS, members=2), "2 members consume that this controller did not start: stop them first"),
+        (
+            found(What.NOT_CONSUMED, listed=8, total_bytes_per_s=90, count=2),
+            "no consumer reads 8 partitions with 90 B/s; it takes 2",
+        ),
+        (found(What.NO_RELIEF, assignor="range"), "more consumers would not relieve it with assignor range"),
+        (
+            found(What.FORECAST, count=4, assignor="sticky", low_bytes_per_s=60, high_bytes_per_s=75, idle=1),
+            "4 consumers with assignor sticky: the hottest gets 60 B/s to 75 B/s, 1 without a partition",
+        ),
+        (found(What.NOT_FORETOLD), "that cannot be foretold for several that come or go together"),
+        (found(What.ALONE_ABOVE, count=2), "2 partitions alone are above it: spread their keys"),
+        (
+            found(What.REMEDY, count=6, assignor="range", setting="max_consumers"),
+            "6 consumers with assignor range would be enough (more than max_consumers allows)",
+        ),
+        (found(What.HOLD_NOTHING, count=2), "2 consumers hold nothing now"),
+        (found(What.STATIC_MEMBERS), "members are static"),
+        (found(What.UNHELD, partitions=1, rate_bytes_per_s=60), "1 partition (orders-0) with 60 B/s are held by no member"),
+        (found(What.PLACEMENT_PENDING, partitions=1), "1 partition (orders-0) are with other members than the placement says"),
+        (
+            found(What.PLACEMENT_IGNORED, lasted_s=40, limit_s=30),
+            "for 40 s, longer than worker_start_timeout_s 30 s: see the log",
+        ),
+        (found(What.NOT_CONSUMERS, kind="SHARE"), "it is a share group"),
+        (found(What.NO_MEMBERS), "it has no members"),
+        (found(What.NO_ASSIGNOR, known="range, sticky"), "let all of them name the same, one of range, sticky"),
+        (
+            found(What.UNKNOWN_ASSIGNOR, assignor="plan", known="range"),
+            "nothing is known of assignor 'plan': it takes one of range",
+        ),
+        (found(What.SUBSCRIPTION_UNKNOWN), "what its members subscribe to is not known, or a pattern"),
+        (found(What.SUBSCRIPTIONS_DIFFER, ways=2), "its members subscribe to different topics (2 ways)"),
+        (found(What.SUBSCRIBED_TO_MORE, topics="other"), "its members also subscribe to other, which is not measured"),
+        (found(What.SUBSCRIBED_TO_FEWER, topics="other"), "its members do not subscribe to other: remove it from topics"),
+        (
+            found(What.RACKS, racks=1, assignor="range"),
+            "its members name racks (1), and assignor range may place partitions by them",
+        ),
+        (found(What.HELD_TWICE, partitions=1, holders=2), "its description names 2 holders of orders-0"),
+        (found(What.NAMELESS, nameless=1, members=2), "1 of its 2 members have no name to be told by"),
+        (found(What.NAME_SHARED, name="'g-0'"), "several of its members call themselves 'g-0'"),
+        (found(What.NAME_UNKNOWN, name="'left'"), "no consumer that is started here is called 'left'"),
+        (found(What.CONSUMERS_NOT_KNOWN, error="the broker is away"), "its consumers are not known: the broker is away"),
+        (found(What.GROUP_NOT_THERE_YET, group="shop"), "no group 'shop' exists on this cluster yet"),
+        (found(What.NOW, live=1, load_bytes_per_s=140), "now 1 consumer, the hottest with 140 B/s"),
+        (
+            found(What.PLACED_BY_LOAD, planned=2, usable_bytes_per_s=80, load_bytes_per_s=74, moved=1),
+            "placed by load: 2 consumers of 80 B/s, the hottest with 74 B/s, 1 partition moved",
+        ),
+        (
+            found(What.PARKED, partitions=1, offset=2**40, owners=3),
+            "1 partition (orders-0) parked, orders-0 at offset 1099511627776 after 3 consumers in a row were lost there",
+        ),
+        (found(What.STALLED, partitions=1), "held by a live consumer and not advancing, counted as no load: orders-0"),
+        (found(What.STOPPED, partitions=1), "not advancing, and held by no consumer: orders-0"),
+        (found(What.SET_BACK, partitions=1), "committed offset was set back: orders-0"),
+        (found(What.OPEN_TRANSACTION, partitions=1), "read up to a transaction that stays open: orders-0"),
+        (
+            found(What.OFFSET_RESET, partitions=1, offset=50, start=60, policy="earliest"),
+            "orders-0 is out of range at 50 and goes on at 60 (earliest)",
+        ),
+        (found(What.MORE_OFFSETS_RESET, count=2), "and 2 more partitions with an offset out of range"),
+        (found(What.TOPICS_NOT_MEASURED, topics="orders", error="denied"), "topics orders are not measured: denied"),
+        (found(What.TOPICS_UNMATCHED, patterns="^refunds-"), "no topic that this user may describe matches ^refunds- yet"),
+        (
+            found(What.RETENTION_RISK, partitions=4, loss_s=79),
+            "orders-0 (and 3 more) may lose its first unread record in 79 s, and it is not known yet",
+        ),
+        (
+            found(What.BEYOND_ONE_CONSUMER, partitions=1, usable_bytes_per_s=80),
+            "orders-0 would take more than the 80 B/s of one consumer",
+        ),
+        (
+            found(What.CAPACITY_LOOKS_HIGH, capacity_bytes_per_s=100, drained_bytes_per_s=40, times=4),
+            "capacity_bytes_per_s 100 B/s looks too high: consumers that are behind drain at most 40 B/s (in 4 half minutes",
+        ),
+        (
+            found(What.CAPACITY_LOOKS_LOW, capacity_bytes_per_s=100, drained_bytes_per_s=181, times=4),
+            "capacity_bytes_per_s 100 B/s looks too low: a consumer drains 181 B/s",
+        ),
+        (found(What.CAPACITY_ASSUMED, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (assumed; not measured yet)"),
+        (found(What.CAPACITY_KEPT, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (as measured before the restart)"),
+        (
+            found(What.CAPACITY_BOUND, capacity_bytes_per_s=500, measured_bytes_per_s=100, samples=4, ago_s=7),
+            "capacity 500 B/s per consumer is the bound: measured 100 B/s (in 4 windows, the last 7 s ago)",
+        ),
+        (
+            found(What.CAPACITY_MEASURED, capacity_bytes_per_s=1e6, samples=1, ago_s=7),
+            "capacity 1 MB/s per consumer (measured in 1 window, the last 7 s ago)",
+        ),
+        (
+            found(What.OWN_CAPACITY, consumers=1, own_bytes_per_s=50, capacity_bytes_per_s=100),
+            "consumer 0 does 50 B/s, the group's 100 B/s",
+        ),
+        (found(What.WORKER_RESTARTED, consumers=1, after_s=5), "worker 0 ended and is started again in 5 s: see worker-0.log"),
+        (found(What.NO_SUCH_SLOT, workers=1, names="x"), "ignored workers x: no slot of this group has that name"),
+        (found(What.NOT_CARRIED_OUT, error="the broker is away"), "not carried out: the broker is away"),
+    ]
+}
+
+
+def test_every_kind_of_finding_has_words() -> None:
+    assert set(SAID) == set(What)
+
+
+@pytest.mark.parametrize("what", What)
+def test_a_finding_is_said_with_its_numbers(what: What) -> None:
+    finding, said = SAID[what]
+    assert said in in_words(finding)
+    assert "{" not in in_words(finding)
+
+
+def test_what_is_not_known_of_a_finding_is_left_out() -> None:
+    assert in_words(found(What.NO_TAKER)) == "no consumer can take them yet"
+    assert in_words(found(What.REMEDY, count=2)) == "2 consumers placed by load (assignment managed) would be enough"
+    assert in_words(found(What.OFFSET_RESET, partitions=1, policy="latest")) == (
+        "orders-0 has no committed offset any more and waits for a measurement"
+    )
+    assert in_words(found(What.RETENTION_RISK, partitions=1, loss_s=9, close_s=math.inf)).endswith("the backlog is not shrinking")
+
+
+def test_findings_are_said_one_after_the_other() -> None:
+    first, second = found(What.DRAINED_AS_MUCH, count=4), found(What.STATIC_MEMBERS)
+    assert text_of((first, second)) == f"{in_words(first)}; {in_words(second)}"
+
+
+def test_a_text_with_braces_is_said_as_it_is() -> None:
+    odd = replace(found(What.FAILED), texts={"error": "{partitions} {0}"})
+    assert in_words(odd) == "{partitions} {0}"
+
+
+def test_settings_are_named_as_a_policy_has_them() -> None:
+    words = " ".join(str(w) for w in messages._WORDS.values())
+    assert {setting(n) for n in re.findall(r"\{s\[(\w+)\]\}", words)} <= set(Policy.model_fields)
