@@ -165,7 +165,7 @@ class Flusher:
     def _on_time(self) -> bool:
         """Write what is due, and say when the next is; after a failure the same is due still."""
         now = time.monotonic()
-        everything = now >= self._all_due or self._buffer.crowded
+        everything = now >= self._all_due or self._buffer.crowded or self._closing.is_set()
         acted, self._acted = self._acted, False
         if not self._tried(acted_only=not everything):
             self._acted = True
