@@ -129,4 +129,5 @@ class Buffer:
 
 
 def _said(d: Decision) -> tuple[object, ...]:
-    return (d.mode, d.reason, d.limited_by, d.consumers_now, d.consumers, d.policy_fingerprint)
+    advised = d.recommended if d.mode == "advise" else None
+    return (d.mode, d.reason, d.limited_by, d.consumers_now, d.consumers, advised, d.policy_fingerprint)
