@@ -7,7 +7,6 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.moment import Moment
-from autoscaler.findings import What
 from autoscaler.model import (
     Decision,
     GroupMembers,
@@ -21,6 +20,7 @@ from autoscaler.model import (
     WorkerPhase,
     WorkerView,
 )
+from autoscaler.model.findings import What
 
 T0 = 1_700_000_000.0
 TOPIC = "orders"

@@ -19,7 +19,6 @@ from autoscaler.core.load.transaction_markers import Standing, standing, without
 from autoscaler.core.messages import with_findings
 from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
-from autoscaler.findings import What
 from autoscaler.model import (
     CapacitySource,
     Decision,
@@ -34,6 +33,7 @@ from autoscaler.model import (
     ResetOffset,
     TopicPartition,
 )
+from autoscaler.model.findings import What
 from autoscaler.ports import (
     ActionOutcome,
     AuditLog,

@@ -26,8 +26,8 @@ from autoscaler.core.rules.fallback import or_fallback
 from autoscaler.core.rules.offset_reset import found, resets
 from autoscaler.core.rules.scaling import fill_minimum, give_back, grow, keep_maximum, relieve, shrink, wait_for_handover
 from autoscaler.core.rules.unassigned import no_rates, place_added, place_first, replace_lost
-from autoscaler.findings import What
 from autoscaler.model import CapacitySource, Decision, Finding, Observation, Reason, ResetOffset, TopicPartition
+from autoscaler.model.findings import What
 from autoscaler.packing import UNEVEN, r_score
 
 __all__ = ["RULES", "History", "decide", "hold"]

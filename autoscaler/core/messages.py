@@ -12,8 +12,8 @@ from string import Formatter
 from typing import Any
 
 from autoscaler.config.setting_paths import path_of
-from autoscaler.findings import What
 from autoscaler.model import Decision, Finding
+from autoscaler.model.findings import What
 
 _SHOWN = 4  # of many partitions or consumers, by name
 

@@ -6,8 +6,8 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
-from autoscaler.findings import What
 from autoscaler.model import Astray, Decision, PartitionLoad, Reason, ResetOffset
+from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, observation, owned, policy, says, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 

@@ -10,7 +10,6 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.config.policy import Policy
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.findings import What
 from autoscaler.model import (
     CapacitySource,
     Decision,
@@ -23,6 +22,7 @@ from autoscaler.model import (
     Span,
     TopicPartition,
 )
+from autoscaler.model.findings import What
 from autoscaler.ports import PlanIntent
 from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
 from tests.builders import CAPACITY, TOPIC, load, members, rates, says, snapshot, tp

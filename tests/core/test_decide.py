@@ -9,7 +9,6 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.decide import RULES, History, decide, hold
 from autoscaler.core.group.history import Intent
 from autoscaler.core.sizing.planner import Planner
-from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -25,6 +24,7 @@ from autoscaler.model import (
     TopicPartition,
     WorkerPhase,
 )
+from autoscaler.model.findings import What
 from autoscaler.packing import consumer_loads
 from tests.builders import (
     T0,

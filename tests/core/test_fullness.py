@@ -12,8 +12,8 @@ from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.decide import decide, hold
 from autoscaler.core.group.history import History
 from autoscaler.core.load.group_load import read_load
-from autoscaler.findings import What
 from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
+from autoscaler.model.findings import What
 from autoscaler.packing import Gauge
 from tests.builders import T0, TOPIC, load, moment, observation, owned, policy, rates, says, snapshot, state, tp
 

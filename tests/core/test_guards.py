@@ -17,8 +17,8 @@ from autoscaler.core.group.history import History, Intent
 from autoscaler.core.group.limits import Steps, read_orders
 from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
 from autoscaler.core.load.consumption import WINDOW_S, Consumption, Sample
-from autoscaler.findings import What
 from autoscaler.model import Finding, GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")

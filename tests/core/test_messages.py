@@ -9,8 +9,8 @@ import pytest
 from autoscaler.config.policy import Policy
 from autoscaler.core import messages
 from autoscaler.core.messages import in_words, setting, text_of
-from autoscaler.findings import What
 from autoscaler.model import Finding
+from autoscaler.model.findings import What
 from tests.builders import tp
 
 MANY = [tp(n) for n in range(7)]
@@ -31,6 +31,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         ),
         (found(What.MANAGED_WORKERS, workers=1, epoch=7), "1 managed worker of this group live and follow plan 7"),
         (found(What.MEMBERS_NOT_READ), "the group's members have not been read yet"),
+        (found(What.MEMBERS_UNREADABLE, error="broker 3 is away"), "the group's members could not be read: broker 3 is away"),
         (found(What.NO_SUCH_GROUP, group="shop"), "no group 'shop' exists on this cluster: no consumer subscribes"),
         (found(What.REBALANCING, state="ASSIGNING"), "the group is rebalancing (ASSIGNING)"),
         (found(What.NO_PARTITIONS, topics="orders", error="it is gone"), "topics orders have no known partitions: it is gone"),
@@ -38,7 +39,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.NO_RATES, listed=4, error="no read has failed"), "none of 4 partitions has a rate yet: no read has failed"),
         (
             found(What.STALE, partitions=1, stale=1, listed=16, oldest_s=25, limit_s=10, error="broker 3 is away"),
-            "1 of 16 partitions (orders-0) were measured 25 s ago, more than stale_after_s 10 s: broker 3 is away",
+            "1 of 16 partitions (orders-0) were measured 25 s ago, more than holds.stale_after 10 s: broker 3 is away",
         ),
         (
             found(What.APPLICATION_STILL, partitions=7, patience_s=300),
@@ -93,7 +94,7 @@ SAID: dict[What, tuple[Finding, str]] = {
             found(What.BELOW_MINIMUM, setting="min_consumers", least=4, holders=0, now=2),
             "min_consumers asks for 4, 0 hold partitions, 2 are requested",
         ),
-        (found(What.ABOVE_MAXIMUM, now=6, setting="pinned", most=4), "6 consumers are requested and pinned is 4"),
+        (found(What.ABOVE_MAXIMUM, now=6, setting="pinned", most=4), "6 consumers are requested and holds.pinned is 4"),
         (found(What.AWAITED, consumers=1, waited_s=0, limit_s=30), "waiting for consumer 0 to start (0 s of 30 s)"),
         (
             found(What.NOT_STARTED, consumers=1, waited_s=31, limit_s=30),
@@ -105,7 +106,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.LAST_RATES_TAKE, needed=4), "the last known rates take 4 consumers"),
         (
             found(What.FALLBACK, fallback="static", lasted_s=600, wanted=2, now=4),
-            "the load has not been measured for 10 min: fallback static asks for 2, 4 are requested",
+            "the load has not been measured for 10 min: fallback.behaviour static asks for 2, 4 are requested",
         ),
         (found(What.PUBLISHED, sizing="LINEAR", action="UP", wanted=2, now=1), "LINEAR says UP: 2 consumers, now 1"),
         (found(What.PUBLISHED_RESTS, rested_s=3, limit_s=60), "the last step is 3 s of 60 s ago"),
@@ -113,7 +114,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.NOT_THERE, consumers=1), "consumer 0 are not there"),
         (found(What.PAUSED, paused="all"), "paused: all holds this"),
         (found(What.FROZEN, window="0 22 * * * for 60 min, UTC"), "a window (0 22 * * * for 60 min, UTC) holds this"),
-        (found(What.ALLOWS, setting="grow_step", count=5), "grow_step allows 5"),
+        (found(What.ALLOWS, setting="grow_step", count=5), "scale_up.step allows 5"),
         (found(What.KEEPS, setting="min_consumers", least=3, present=3), "min_consumers 3 keeps 3"),
         (found(What.TOPIC_NOT_MEASURED, topic="orders"), "topic orders is not measured right now"),
         (
@@ -123,16 +124,16 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.ENDING, consumers=1), "consumer 0 holds partitions and is about to end"),
         (found(What.MAY_LOSE, partitions=1), "orders-0 may lose records before they are read"),
         (found(What.BEHIND_UNKNOWN, partitions=1), "orders-0 has unread records that are older than what is remembered"),
-        (found(What.BEHIND, partitions=1, lag_s=7.25, limit_s=5), "orders-0 is 7.25 s behind, more than backlog_s 5 s"),
+        (found(What.BEHIND, partitions=1, lag_s=7.25, limit_s=5), "orders-0 is 7.25 s behind, more than scale_down.max_lag 5 s"),
         (found(What.FEWER_FOR, lasted_s=40, limit_s=60), "fewer would do for 40 s of 60 s so far"),
         (found(What.NEEDED_LATELY, needed=3, window_s=60), "3 consumers were needed within the last 60 s"),
         (
             found(What.COOLING_DOWN, ago_s=12, limit_s=60),
-            "scale-down cooldown: the number of consumers changed 12 s ago (shrink_cooldown_s 60 s)",
+            "scale-down cooldown: the number of consumers changed 12 s ago (scale_down.cooldown 60 s)",
         ),
         (
             found(What.FLAPPING, turns=4, limit=4),
-            "the number of consumers has turned 4 times in an hour, turns_per_hour allows 4",
+            "the number of consumers has turned 4 times in an hour, scale_down.reversals_per_hour allows 4",
         ),
         (
             found(What.IN_VAIN, steps=1, level_records_per_s=33),
@@ -155,7 +156,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.UNTIL_COUNT), "the controller waits until they are as many"),
         (found(What.UNTIL_NAMES), "the controller waits until every member is one of them"),
         (found(What.UNTIL_RETURN, consumers=1), "the controller waits until consumer 0 come back to what they held"),
-        (found(What.DIFFER_TOO_LONG, limit_s=30), "longer than worker_start_timeout_s 30 s: see their logs"),
+        (found(What.DIFFER_TOO_LONG, limit_s=30), "longer than scale_up.start_timeout 30 s: see their logs"),
         (found(What.STRANGERS, members=2), "2 members consume that this controller did not start: stop them first"),
         (
             found(What.NOT_CONSUMED, listed=8, total_bytes_per_s=90, count=2),
@@ -178,7 +179,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.PLACEMENT_PENDING, partitions=1), "1 partition (orders-0) are with other members than the placement says"),
         (
             found(What.PLACEMENT_IGNORED, lasted_s=40, limit_s=30),
-            "for 40 s, longer than worker_start_timeout_s 30 s: see the log",
+            "for 40 s, longer than scale_up.start_timeout 30 s: see the log",
         ),
         (found(What.NOT_CONSUMERS, kind="SHARE"), "it is a share group"),
         (found(What.NO_MEMBERS), "it has no members"),
@@ -231,11 +232,11 @@ SAID: dict[What, tuple[Finding, str]] = {
         ),
         (
             found(What.CAPACITY_LOOKS_HIGH, capacity_bytes_per_s=100, drained_bytes_per_s=40, times=4),
-            "capacity_bytes_per_s 100 B/s looks too high: consumers that are behind drain at most 40 B/s (in 4 half minutes",
+            "capacity.bytes_per_s 100 B/s looks too high: consumers that are behind drain at most 40 B/s (in 4 half minutes",
         ),
         (
             found(What.CAPACITY_LOOKS_LOW, capacity_bytes_per_s=100, drained_bytes_per_s=181, times=4),
-            "capacity_bytes_per_s 100 B/s looks too low: a consumer drains 181 B/s",
+            "capacity.bytes_per_s 100 B/s looks too low: a consumer drains 181 B/s",
         ),
         (found(What.CAPACITY_ASSUMED, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (assumed; not measured yet)"),
         (found(What.CAPACITY_KEPT, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (as measured before the restart)"),
@@ -288,6 +289,8 @@ def test_a_text_with_braces_is_said_as_it_is() -> None:
     assert in_words(odd) == "{partitions} {0}"
 
 
-def test_settings_are_named_as_a_policy_has_them() -> None:
+def test_settings_are_those_of_a_policy_and_named_as_in_the_file() -> None:
     words = " ".join(str(w) for w in messages._WORDS.values())
-    assert {setting(n) for n in re.findall(r"\{s\[(\w+)\]\}", words)} <= set(Policy.model_fields)
+    named = set(re.findall(r"\{s\[(\w+)\]\}", words))
+    assert named <= set(Policy.model_fields)
+    assert setting("shrink_cooldown_s") == "scale_down.cooldown"

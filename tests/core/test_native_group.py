@@ -10,8 +10,8 @@ import pytest
 from autoscaler.core.assignors.group_model import Assignor, NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.errors import TransientError
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Finding, GroupMembers, LoadSnapshot, Reason, Retention
+from autoscaler.model.findings import What
 from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load, members, rates, says, snapshot, state, tp
 from tests.scenarios.native_world import NativeWorld, even

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import decide
-from autoscaler.findings import What
 from autoscaler.model import Decision, GroupState, MovePartition, Parked, ParkPartition, Reason, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, load, members, moment, observation, owned, policy, rates, says, snapshot, state, tp
 from tests.core.test_decide import LONG_AGO
 

@@ -6,8 +6,8 @@ import pytest
 
 from autoscaler.config.policy import Policy, contradictions
 from autoscaler.core.decide import History, decide
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Decision, MovePartition, Observation, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, owned, policy, rates, says, snapshot, state, tp
 from tests.scenarios.world import World, reasons, scalings
 

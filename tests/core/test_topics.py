@@ -9,8 +9,8 @@ from autoscaler import topic_selection as entries
 from autoscaler.config.settings import load
 from autoscaler.core.decide import History, decide
 from autoscaler.errors import SettingsError
-from autoscaler.findings import What
 from autoscaler.model import Reason
+from autoscaler.model.findings import What
 from tests.builders import T0, moment, observation, owned, policy, rates, says, snapshot, state
 
 

@@ -19,8 +19,8 @@ from autoscaler.config.settings import ProcessWorkers
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.devtools.broker import Broker
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model.findings import What
 from autoscaler.testing import FakeAudit
 from tests.builders import load, says, snapshot
 from tests.until import until

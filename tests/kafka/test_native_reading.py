@@ -16,8 +16,8 @@ from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssigno
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.devtools.broker import Broker
-from autoscaler.findings import What
 from autoscaler.model import TopicPartition
+from autoscaler.model.findings import What
 from tests.kafka.java_assignors import java
 from tests.kafka.test_reader import described, reading
 

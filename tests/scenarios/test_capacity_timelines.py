@@ -4,8 +4,8 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.assignors.group_model import Assignor
-from autoscaler.findings import What
 from autoscaler.model import CapacitySource, Decision, Reason
+from autoscaler.model.findings import What
 from tests.builders import load, policy, rates, says, tp
 from tests.scenarios.native_world import NativeWorld, Work, even
 from tests.scenarios.world import World, moves, scalings

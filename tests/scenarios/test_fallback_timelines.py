@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.findings import What
 from autoscaler.model import Decision, Reason, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import CAPACITY, load, policy, rates, says
 from tests.scenarios.native_world import NativeWorld, even
 from tests.scenarios.world import World, scalings

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.findings import What
 from autoscaler.model import Decision, MovePartition, Reason, RemoveWorkers, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, owned, policy, rates, says, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

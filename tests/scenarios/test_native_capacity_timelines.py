@@ -2,8 +2,8 @@
 
 import pytest
 
-from autoscaler.findings import What
 from autoscaler.model import CapacitySource, RemoveWorkers
+from autoscaler.model.findings import What
 from tests.builders import says
 from tests.scenarios.native_world import NativeWorld, Work, even
 

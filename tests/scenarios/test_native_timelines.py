@@ -6,8 +6,8 @@ import pytest
 
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.errors import TransientError
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers
+from autoscaler.model.findings import What
 from tests.builders import TOPIC, rates, says, state, tp
 from tests.scenarios.native_world import NativeWorld, Work, even
 

@@ -7,8 +7,8 @@ import pytest
 from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
 from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
 from autoscaler.errors import FencedError, TransientError
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
+from autoscaler.model.findings import What
 from tests.builders import TOPIC, load, rates, says, tp
 from tests.scenarios.native_world import even
 from tests.scenarios.placed_world import PlacedWorld

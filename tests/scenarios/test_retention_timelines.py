@@ -8,8 +8,8 @@ import pytest
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.scaling_effectiveness import Drained
-from autoscaler.findings import What
 from autoscaler.model import Decision, PartitionLoad, Reason, Retention, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, TOPIC, load, policy, rates, says, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.findings import What
 from autoscaler.model import AddWorkers, Astray, MovePartition, ParkPartition, Reason, RemoveWorkers, ResetOffset, TopicPartition
+from autoscaler.model.findings import What
 from tests.builders import T0, policy, rates, says, tp
 from tests.scenarios.world import World, moves, reasons, scalings
 

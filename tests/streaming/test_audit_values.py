@@ -17,7 +17,6 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.adapters.audit.tables import TABLES, Difference, addition, differences
 from autoscaler.console.cycle_reader import Cycle as Line
-from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -35,6 +34,7 @@ from autoscaler.model import (
     ResetOffset,
     TopicPartition,
 )
+from autoscaler.model.findings import What
 from tests import builders as b
 from tests.streaming import audit_cases as cases
 

@@ -8,7 +8,6 @@ written as ranges per topic and slot, so that thousands of them stay far below a
 import json
 from collections.abc import Iterable, Mapping
 
-from autoscaler.findings import What
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -22,6 +21,7 @@ from autoscaler.model import (
     ResetOffset,
     TopicPartition,
 )
+from autoscaler.model.findings import What
 
 VERSION = 1
 _PLAIN = (

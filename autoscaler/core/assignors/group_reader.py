@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.assignors.group_model import Assignor, Client, Consumer, NativeGroup
-from autoscaler.findings import What
 from autoscaler.model import Finding, GroupMembers, Member, Started, TopicPartition
+from autoscaler.model.findings import What
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from autoscaler.core.load.retention_risk import Risk
 from autoscaler.core.sizing.native_outlook import Outlook
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import Size
-from autoscaler.findings import What
 from autoscaler.model import Finding, Observation, Reason, TopicPartition
+from autoscaler.model.findings import What
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

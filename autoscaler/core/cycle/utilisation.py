@@ -12,8 +12,8 @@ from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.worker_speed import within_bounds
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.load.group_load import GroupLoad, sound_value
-from autoscaler.findings import What
 from autoscaler.model import CapacitySource, Finding, Observation, TopicPartition, WorkerPhase
+from autoscaler.model.findings import What
 from autoscaler.packing import Gauge
 
 _NAMED = 3  # consumers with a finding each

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from autoscaler.core.cycle.context import Cycle, not_measured
 from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import Steps
-from autoscaler.findings import What
 from autoscaler.model import Finding, TopicPartition
+from autoscaler.model.findings import What
 
 _ROUNDING = 1e-9  # of a load: one that equals the capacity is not above it
 

@@ -15,8 +15,8 @@ from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import EVERY_STEP, Steps
 from autoscaler.core.guards import conditions as says
 from autoscaler.core.guards.conditions import Change
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)

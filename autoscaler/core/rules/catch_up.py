@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 
 _HOT = 5  # partitions named in a decision
 

@@ -15,8 +15,8 @@ from autoscaler.core.guards.conditions import Change
 from autoscaler.core.guards.table import GUARDS, least_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scaling import fill_minimum, keep_maximum
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 
 
 def or_fallback(rule: Callable[[Cycle], Step | None]) -> Callable[[Cycle], Step | None]:

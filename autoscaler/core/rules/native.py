@@ -14,8 +14,8 @@ from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.rules.catch_up import as_urgent, catching_up
 from autoscaler.core.sizing.native_outlook import roofs
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 
 
 def refuse_managed(cycle: Cycle) -> Step | None:

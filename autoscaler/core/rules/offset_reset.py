@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from autoscaler.core.cycle.context import Cycle
-from autoscaler.findings import What
 from autoscaler.model import Astray, Finding, PartitionLoad, ResetOffset, TopicPartition
+from autoscaler.model.findings import What
 
 _NAMED = 4  # partitions with a finding each: as many as one reads
 

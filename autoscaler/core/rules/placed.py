@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.rules.native import hold, settle, waited
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 
 
 def settle_members(cycle: Cycle) -> Step | None:

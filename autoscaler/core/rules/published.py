@@ -12,8 +12,8 @@ from autoscaler.core.baselines.policies import Action, Placement, auto_scale_cg,
 from autoscaler.core.cycle.context import Cycle, Step, not_measured
 from autoscaler.core.guards.table import most_consumers
 from autoscaler.core.rules.scale_out import approach
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason, TopicPartition
+from autoscaler.model.findings import What
 
 WANTED_S = 5.0  # what the papers use where nothing else is said
 

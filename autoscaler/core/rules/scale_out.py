@@ -7,8 +7,8 @@ from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.observed_group import pad
 from autoscaler.core.guards.table import Bound
 from autoscaler.core.sizing.size import peak_of_shared, relabel
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason, TopicPartition
+from autoscaler.model.findings import What
 from autoscaler.packing import Fitted
 
 

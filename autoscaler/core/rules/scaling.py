@@ -11,8 +11,8 @@ from autoscaler.core.guards.table import Bound, first_objection, least_consumers
 from autoscaler.core.rules.catch_up import as_urgent, catching_up
 from autoscaler.core.rules.scale_out import approach, limit_of_fit, worthwhile
 from autoscaler.core.sizing.size import relabel
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason, TopicPartition
+from autoscaler.model.findings import What
 from autoscaler.packing import Fitted, drain, r_score
 
 

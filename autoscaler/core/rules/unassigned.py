@@ -5,8 +5,8 @@ from autoscaler.core.cycle.utilisation import of_each
 from autoscaler.core.guards.table import most_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scale_out import approach, limit_of_fit
-from autoscaler.findings import What
 from autoscaler.model import Finding, Reason
+from autoscaler.model.findings import What
 from autoscaler.packing import Fitted
 
 

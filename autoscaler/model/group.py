@@ -1,0 +1,196 @@
+"""Who is there and holds what: workers and members of a group, and everything that one decision may look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from autoscaler.model.load import LoadSnapshot, Retention, TopicPartition
+
+
+class WorkerPhase(StrEnum):
+    """Where a worker's incarnation stands, as its heartbeats say."""
+
+    JOINING = "joining"
+    ACTIVE = "active"
+    DRAINING = "draining"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerView:
+    """One live incarnation of a worker (expired and left ones are not listed).
+
+    Attributes:
+        slot: The consumer index this worker fills in a plan; ``None`` if it fills none.
+        instance: Identity of the process or container, as the platform that started it named it.
+        latency_p50_s: Median of append-to-processed over the recent heartbeats; ``None`` without records.
+    """
+
+    name: str
+    uuid: str
+    slot: int | None
+    phase: WorkerPhase
+    instance: str | None
+    owned: frozenset[TopicPartition]
+    records: int = 0
+    payload_bytes: int = 0
+    busy_s: float = 0.0
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverDone:
+    """A partition that has changed hands since the last observation."""
+
+    partition: TopicPartition
+    topic_id: str
+    from_worker: str | None  # worker name; None for a first owner
+    from_uuid: str | None
+    to_worker: str
+    to_uuid: str
+    epoch: int
+    offset: int
+    pause_s: float | None  # released to taken, both stamped by the broker; None where nobody released (first owner, expiry)
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """Why nobody gets a partition: owners in a row that it was lost by at one committed offset.
+
+    Attributes:
+        offset: The committed one; -1: nothing was ever committed.
+        planned: The latest plan parks it already.
+    """
+
+    owners: int
+    offset: int
+    planned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Astray:
+    """A partition that stands still because its committed ``offset`` is out of range; ``start``: where a plan lets it go on."""
+
+    offset: int
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """What the control log and the heartbeats say about a managed group.
+
+    Attributes:
+        epoch: Number of the latest committed plan; 0 if there is none.
+        owner: Planned owner's slot of every planned partition whose owner is alive.
+        orphans: Planned partitions whose owner has expired or left.
+        pending: Partitions whose planned owner has not taken them yet.
+        requested: Slots that the latest plan asks to run; ``None`` without a plan.
+        plan_at: When the latest plan was published; ``None`` without a plan.
+        completed: Handovers finished since the previous observation.
+        parked: Partitions that nobody gets until an operator releases them.
+        astray: Partitions that stand still at their consumer because their committed offset is out of range.
+    """
+
+    epoch: int
+    workers: tuple[WorkerView, ...]
+    owner: Mapping[TopicPartition, int]
+    orphans: frozenset[TopicPartition]
+    pending: frozenset[TopicPartition]
+    requested: frozenset[int] | None
+    plan_at: float | None
+    completed: tuple[HandoverDone, ...] = ()
+    parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
+    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of a native group and what Kafka assigned to it.
+
+    Attributes:
+        topics: What it subscribes to; ``None`` if that is not known, or a pattern.
+        instance: Its ``group.instance.id``; ``None`` for a dynamic member.
+        library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
+        name: What it calls itself in placements; empty if it does not.
+        rack: Where it says it is, if the assignor may go by that (classic protocol); empty if it does not say it.
+        place: Where the coordinator's list of members has it, from 0; ``None`` if that is not known.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    assigned: frozenset[TopicPartition]
+    topics: frozenset[str] | None = None
+    instance: str | None = None
+    library: str = ""
+    name: str = ""
+    rack: str = ""
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """The membership of a group on Kafka's own protocol."""
+
+    state: str  # EMPTY, STABLE, PREPARING_REBALANCING, COMPLETING_REBALANCING, ASSIGNING, RECONCILING, DEAD, UNKNOWN
+    kind: str  # CLASSIC, CONSUMER, SHARE, STREAMS, OTHER (not of consumers: Connect, a schema registry), UNKNOWN
+    assignor: str
+    members: tuple[Member, ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Consumers of a native group that this controller starts and ends; its pool numbers them from 0.
+
+    Attributes:
+        requested: Those that should run; ``None`` as long as nobody was asked for.
+        running: Those that do.
+        leaving: Those of them that were told to end because they hold nothing.
+        slots: Consumer by member id, of members that call themselves what one that is started here is called.
+        placement: Who was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet.
+    """
+
+    requested: frozenset[int] | None
+    running: frozenset[int]
+    leaving: frozenset[int] = frozenset()
+    slots: Mapping[str, int] = field(default_factory=dict)
+    placement: Mapping[TopicPartition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Everything that one decision may look at.
+
+    Attributes:
+        state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
+        members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
+        unread: Why the control log could not be read; ``None`` if it was, or need not be.
+        unread_members: Why the members could not be read; ``None`` if they were, or have not been asked for yet.
+        started: For a native group that acts; ``None`` for any other.
+        retention: By topic; of one that is missing it is not known.
+    """
+
+    group: str
+    snapshot: LoadSnapshot
+    state: GroupState | None
+    members: GroupMembers | None = None
+    unread: str | None = None
+    unread_members: str | None = None
+    started: Started | None = None
+    retention: Mapping[str, Retention] = field(default_factory=dict)
+
+    @property
+    def consumers_known(self) -> bool:
+        """Say whether it is known who consumes.
+
+        While members of the classic protocol join anew, those that are gone are listed beside those that came, for up to their
+        session: after an outage a group would have twice its consumers. Those that are started here are known.
+        """
+        if self.state is not None:
+            return True
+        if self.members is None or (self.started is None and self.members.state.upper() == "PREPARING_REBALANCING"):
+            return False
+        return bool(self.members.members) or self.unread is None
