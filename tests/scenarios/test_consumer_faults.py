@@ -57,9 +57,9 @@ MANAGED: Mapping[str, Fault] = {
     "a consumer's busy time is negative": workers(lambda w, _: replace(w, busy_s=-1e9)),
     "a consumer has processed more than can be": workers(lambda w, _: replace(w, records=10**15)),
     "a consumer says it holds what does not exist": workers(lambda w, _: replace(w, owned=w.owned | {tp(999)})),
-    "somebody subscribes with the group's id": subscribed,
+    "a consumer subscribes with the group's id": subscribed,
 }
-HOLDS = {"somebody subscribes with the group's id"}
+HOLDS = {"a consumer subscribes with the group's id"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +134,7 @@ NATIVE: Mapping[str, Callable[[list[GroupMembers]], GroupMembers | None]] = {
     "members hold a partition twice": twice,
     "members hold what does not exist": elsewhere,
     "the group rebalances and does not end": lambda told: replace(told[-1], state="PREPARING_REBALANCING"),
-    "an assignor that nobody knows": lambda told: replace(told[-1], assignor="zebra"),
+    "an assignor that is not known": lambda told: replace(told[-1], assignor="zebra"),
 }
 
 
