@@ -170,6 +170,12 @@ def test_undecided_cycles_say_what_was_not_known(ask: Ask) -> None:
     assert found[0]["first_unknown"] == ["orders-1: broker 3: timed out"]
 
 
+def test_findings_are_asked_for_by_their_numbers(ask: Ask) -> None:
+    found = ask(QUERIES["findings"])
+    assert found[0]["at"] == at(4.25)
+    assert {(r["stale"], r["oldest_s"], r["error"]) for r in found} == {(1.0, 25.0, "broker 3: timed out")}
+
+
 def test_spells_of_not_deciding_are_one_line(ask: Ask) -> None:
     (row,) = ask(QUERIES["spells"])
     assert (row["began"], row["ended"], row["cycles"], row["reason"]) == (at(4.25), at(6.25), 3, "STALE_INPUT")
