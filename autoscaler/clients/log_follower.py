@@ -19,6 +19,7 @@ FOLLOWER_SETTINGS: Mapping[str, str | bool] = {
     "enable.partition.eof": True,
 }
 _CALL_S = 5.0
+_UNKNOWN = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001  as below
 _AT_ONCE = 500
 
 
@@ -44,12 +45,21 @@ class LogFollower:
         self._consumer = consumer
 
     def edges(self, log: Log, *, timeout_s: float) -> tuple[int, int]:
-        """Return where a log begins, and where it ends now for who reads what is committed.
+        """Return where a log begins, and where it ends now for a reader of what is committed.
+
+        A broker that has just come back may not know its topics yet, and a client believes that until it asks again by itself,
+        five minutes later: until then it neither fetches nor tells an end. A client that does not know the log is made to ask.
 
         Raises:
             KafkaException: Its broker does not answer, or refuses.
         """
-        return self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
+        try:
+            return self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
+        except KafkaException as e:
+            if e.args[0].code() in _UNKNOWN:
+                with suppress(KafkaException):
+                    self._consumer.list_topics(log[0], timeout=timeout_s)
+            raise
 
     def begin(self, logs: Iterable[Log], *, timeout_s: float) -> dict[Log, KafkaException]:
         """Follow logs from their start on, and return those whose edges nobody tells yet, with the reason; try these again."""
