@@ -358,7 +358,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         target=target,
         requested=wanted,
         consumers_now=len(present.live) if observation.consumers_known else None,
-        consumers=len(wanted) if observation.consumers_known or step.requested is not None or step.target is not None else 0,
+        consumers=len(wanted),
         recommended=None if advice is None else advice.consumers,
         recommended_age_s=None if advice is None else max(0.0, cycle.now - advice.at),
         lower_bound=size.lower_bound if load.rates else None,
@@ -385,9 +385,11 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
 
 
 def _requested(cycle: Cycle) -> frozenset[int]:
-    """Return the consumers asked for so far: who is there, where nobody is asked for by this controller."""
+    """Return the consumers asked for so far: those that run, where this controller starts none; none where they are not known."""
     started = cycle.observation.started
-    return (cycle.present.requested if started is None else started.requested) or frozenset()
+    if started is not None:
+        return started.requested or frozenset()
+    return (cycle.present.requested or frozenset()) if cycle.observation.consumers_known else frozenset()
 
 
 def _unless_oversized(cycle: Cycle, step: Step) -> Step:

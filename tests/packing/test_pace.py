@@ -168,7 +168,6 @@ def test_numbering_forgets_names_and_keeps_groups() -> None:
 SCRIPT = """
 import numpy as np
 from autoscaler.packing.registry import assign_arrays
-from autoscaler.packing import decomposition
 rng = np.random.default_rng(8)
 for i in range({count}):
     n = int(rng.integers(1, 30))

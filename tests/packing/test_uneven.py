@@ -152,6 +152,13 @@ def test_partitions_that_nobody_holds_go_where_they_leave_most_room() -> None:
     assert place_unowned_uneven(uneven(loads, owner, {0: 0.25}, consumers=[0]), LIMIT) == owners(a=0, b=1, c=0, d=0)
 
 
+def test_an_owner_of_partitions_that_are_gone_does_not_count_towards_the_minimum() -> None:
+    loads, owner = named(a=0, b=0, c=0), owners(a=0, gone=1)
+    placed = fit_uneven(uneven(loads, owner), LIMIT, at_least=2, at_most=2)
+    assert set(placed.plan.owner) == set(loads)
+    assert placed.plan.consumers == 2
+
+
 # --- whatever the figures --------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from tests.strategies import histories, observations, policies, rate_values
 
 rare = settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 OPEN_AT_T0 = "0 22 * * *"
-LAX = {"shrink_cooldown_s": 0.0, "shrink_stabilisation_s": 0.0, "turns_per_hour": None, "shrink_step": None, "backlog_s": 1e9}
+LAX = {"shrink_cooldown_s": 0.0, "shrink_stabilisation_s": 0.0, "turns_per_hour": None, "shrink_step": None, "backlog_s": 3e7}
 STRICT = {"shrink_cooldown_s": 1e6, "shrink_stabilisation_s": 1e6, "turns_per_hour": 1, "shrink_step": "1", "backlog_s": 0.001}
 SOFT = {
     "grow_step": "1", "shrink_step": "1", "grow_stabilisation_s": 1e6, "turns_per_hour": 1, "move_payback_s": 1e-6,

@@ -120,7 +120,8 @@ def fit_uneven(ask: Uneven, limit: float, *, at_least: int, at_most: int) -> Fit
     at_least = min(at_least, len(ask.rates))
     wanted = ask.fewest(limit)
     there = max(1, at_least, min(len(ask.consumers), at_most))
-    if wanted < at_least > len(set(ask.previous.values())):
+    holding = {c for p, c in ask.previous.items() if p in ask.rates}
+    if wanted < at_least > len(holding):
         owner, used = _levelled(ask, limit, ask.first(there))
         return Fitted(plan=ask.plan(_spread(ask, owner, ask.first(there), at_least), limit), wanted=wanted, capacity=used)
     needed = max(there, min(wanted, at_most))
