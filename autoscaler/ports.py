@@ -43,7 +43,7 @@ class TailReader(Protocol):
         ...
 
     def empty(self) -> Mapping[TopicPartition, Span]:
-        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        """Return those among the spans asked for of which it is known that no consumer gets a record of them."""
         ...
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class PlanIntent:
     target: Mapping[TopicPartition, int]
     requested: frozenset[int]
     summary: str  # the decision as JSON text; the audit is completed from it after a crash
-    parked: frozenset[TopicPartition] = frozenset()  # handed to nobody until an operator releases them
+    parked: frozenset[TopicPartition] = frozenset()  # handed to no consumer until an operator releases them
     resets: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)  # out of range -> where to go on instead
 
 
@@ -129,7 +129,7 @@ class PlacementPublisher(Protocol):
         """Write who is to hold what, by what members call themselves, unless just that was written a short while ago.
 
         Raises:
-            TransientError: Nobody knows whether it was written.
+            TransientError: It is not known whether it was written.
             FencedError: Another controller writes for this group now; nothing was written.
         """
         ...
@@ -146,7 +146,7 @@ class PoolState:
     running: Mapping[int, str]  # slot -> instance
     ended: frozenset[str]  # instances that were seen to end, bounded history
     restarting: Mapping[int, float]  # slot -> seconds until the next try, for those that keep dying
-    draining: frozenset[int] = frozenset()  # of those running: were told to end, by whoever ran the pool then
+    draining: frozenset[int] = frozenset()  # of those running: were told to end, by the controller that ran the pool then
 
 
 class WorkerPool(Protocol):

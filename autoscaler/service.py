@@ -46,7 +46,7 @@ from autoscaler.topic_selection import names, subscribed
 
 EXIT_FENCED = 77
 _CLOSE_S = 5.0
-_WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that somebody may miss
+_WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that may be missed
 
 log = logging.getLogger("autoscale")
 

@@ -1,4 +1,4 @@
-"""The groups of several clusters side by side: whoever waits for one cluster keeps no other's groups waiting.
+"""The groups of several clusters side by side: waiting for one cluster keeps no other's groups waiting.
 
 Beside the path, called from the job once per micro-batch. Each cluster has a lane, which runs one cycle at a time; a lane that
 is still busy with an earlier one is left out, because the next cycle looks anew anyway. Where there is one lane, nothing runs in

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.decide import History, decide, hold
-from autoscaler.core.group.observed_group import follows_placement
+from autoscaler.core.group.kinds import Managed, Placed, kind_of
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
 from autoscaler.core.messages import with_findings
 from autoscaler.core.moment import Moment
@@ -91,7 +91,7 @@ class GroupController:
     Attributes:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
         tails: Looks whether what is unread holds a record at all; without it every lag is one.
-        retention: Knows how long topics keep their records; without it nobody knows.
+        retention: Knows how long topics keep their records; without it that is not known.
         consumers: Those of a native group that acts.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
             so that a broker which is away at start delays the group and nothing else.
@@ -136,9 +136,11 @@ class GroupController:
         stages = Stages(clock=self.clock, seconds=dict(measured))
         observation = Observation(group=self.policy.group, snapshot=snapshot, state=self._state, members=None)
         outcomes: tuple[ActionOutcome, ...] = ()
+        observed = False
         try:
             with stages("observe_s"):
                 pool, observation = self._observe(snapshot)
+                observed = True
                 if self.retention is not None:
                     observation = replace(observation, retention=self.retention.retention())
             with stages("decide_s"):
@@ -147,14 +149,14 @@ class GroupController:
             outcomes = self._act(decision, observation, pool, stages)
             decision = with_findings(decision, *_not_carried_out(outcomes))
         except FencedError as e:
-            decision = self._held(observation, e)
+            decision = self._held(observation, e, observed=observed)
             self._record(number, decision, observation, (self._outcome(decision, None, "fenced", str(e)),), stages)
             raise
         except AutoscalerError as e:
-            decision = self._held(observation, e)
+            decision = self._held(observation, e, observed=observed)
         except Exception as e:  # a defect in one group's cycle must not stop the others
             log.exception("cycle %d of group %s failed", number, self.policy.group)
-            decision = self._held(observation, e)
+            decision = self._held(observation, e, observed=observed)
         self._record(number, decision, observation, outcomes, stages)
         return decision
 
@@ -162,7 +164,7 @@ class GroupController:
         return Moment(now=self.clock.monotonic(), wall=self.clock.now())
 
     def _past(self, at: float | None) -> float | None:
-        """Return a time that somebody has written down on the clock that is never set."""
+        """Return a time that was written down, on the clock that is never set."""
         return None if at is None else self._moment().of(at)
 
     def close(self) -> None:
@@ -179,7 +181,7 @@ class GroupController:
             self.tails.close()
 
     def _without_markers(self, snapshot: LoadSnapshot) -> LoadSnapshot:
-        """Return the measurement without lags that nobody can ever work off."""
+        """Return the measurement without lags that no consumer can ever work off."""
         if self.tails is None:
             return snapshot
         now = self.clock.monotonic()
@@ -198,7 +200,7 @@ class GroupController:
         self._publisher.ended(pool.ended)
         state = self._publisher.observe()
         if state.plan_at is None and members is None:  # before the first plan: a group that subscribes would be taken over
-            msg = "the group's members have not been read yet, so nobody knows whether somebody subscribes"
+            msg = "the group's members have not been read yet, so it is not known whether any subscribes"
             raise TransientError(msg)
         self._state = replace(state, completed=())
         if not self._completed:
@@ -206,7 +208,7 @@ class GroupController:
         return pool, Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members)
 
     def _watched(self, snapshot: LoadSnapshot, members: GroupMembers | None) -> Observation:
-        """Return what is seen without touching anything; a control log that cannot be read keeps nobody from being advised."""
+        """Return what is seen without touching anything; a control log that cannot be read keeps no group from being advised."""
         state, unread = None, None
         if self.watch is not None:
             try:
@@ -216,7 +218,7 @@ class GroupController:
         if self.policy.assignment == "native":
             unread = None  # its members tell who consumes
             if state is not None and not state.workers:
-                state = None  # what is left of a group that was managed binds nobody
+                state = None  # what is left of a group that was managed is not followed by any worker
         if state is not None and not self._completed:
             self._history, self._completed = History.from_plan(self._past(state.plan_at)), True
         failed = self.reader.failure(self.policy.group) if members is None else None
@@ -300,9 +302,11 @@ class GroupController:
             error=error,
         )
 
-    def _held(self, observation: Observation, error: Exception) -> Decision:
+    def _held(self, observation: Observation, error: Exception, *, observed: bool) -> Decision:
+        """Return a decision that does nothing. Who consumes is only told if it was read in this cycle."""
         said = str(error) if isinstance(error, AutoscalerError) else f"{type(error).__name__}: {error}"
-        return hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, said)
+        decision = hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, said)
+        return decision if observed else replace(decision, consumers_now=None)
 
     def _record(
         self,
@@ -314,7 +318,7 @@ class GroupController:
     ) -> None:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
-            self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation))
+            self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation, self.policy.assignment))
         try:
             self.sink(
                 cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
@@ -356,9 +360,9 @@ def _releasable(state: GroupState, decision: Decision) -> frozenset[int]:
     return frozenset(s for s in seen if s not in holding) if not state.pending else frozenset()
 
 
-def _owners(observation: Observation) -> Mapping[TopicPartition, int | str]:
-    if observation.state is not None:
-        return dict(observation.state.owner)
-    members = observation.members.members if observation.members else ()
-    slots = observation.started.slots if observation.started is not None and follows_placement(observation) else {}
-    return {p: slots.get(m.member_id, m.member_id) for m in members for p in m.assigned}
+def _owners(observation: Observation, assignment: str) -> Mapping[TopicPartition, int | str]:
+    kind = kind_of(observation, assignment)
+    if isinstance(kind, Managed):
+        return dict(kind.state.owner)
+    slots = kind.started.slots if isinstance(kind, Placed) and kind.started is not None else {}
+    return {p: slots.get(m.member_id, m.member_id) for m in kind.listed for p in m.assigned}

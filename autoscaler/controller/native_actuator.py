@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.group.observed_group import follows_placement
+from autoscaler.core.group.kinds import Placed, kind_of
 from autoscaler.errors import AutoscalerError, FencedError
 from autoscaler.model import Decision, MovePartition, Observation, RemoveWorkers, Started, TopicPartition
 from autoscaler.ports import PlacementPublisher, PoolState, WorkerPool
@@ -32,7 +32,7 @@ class NativeConsumers:
     place: Callable[[], PlacementPublisher] | None = None
     _pool: WorkerPool | None = None
     _placements: PlacementPublisher | None = None
-    _asked: frozenset[int] | None = None  # should run; None: nobody was asked for, and nobody is found to run
+    _asked: frozenset[int] | None = None  # should run; None: none were asked for, and none are found to run
     _leaving: frozenset[int] = frozenset()  # were told to end
     _called: dict[int, str] = field(default_factory=dict)  # what members call themselves, by slot
     _told: Mapping[TopicPartition, int] | None = None  # who was last told to hold what
@@ -75,7 +75,7 @@ class NativeConsumers:
         except AutoscalerError as e:
             log.warning("group %s: its placement was not published: %s", self.group, e)
             error = str(e)
-        if self._told is not None or follows_placement(observation):  # while it rebalances too: who is to end may hold something
+        if self._told is not None or _follows_placement(observation):  # while it rebalances too: who is to end may hold something
             releasable = frozenset(s for a in decision.actions if isinstance(a, RemoveWorkers) for s in a.slots)
         if error is not None and _moves(decision):
             return error
@@ -93,7 +93,7 @@ class NativeConsumers:
         told = self._told
         if self.place is None:
             return
-        if follows_placement(observation):
+        if _follows_placement(observation):
             if _moves(decision) or (told is None and _all_named(observation)):
                 told = {**(told or {}), **decision.target}
         elif observation.members is not None and observation.members.state.upper() == "STABLE":
@@ -109,6 +109,10 @@ class NativeConsumers:
             self._pool.close()
         if self._placements is not None:
             self._placements.close()
+
+
+def _follows_placement(observation: Observation) -> bool:
+    return isinstance(kind_of(observation, "native"), Placed)
 
 
 def _all_named(observation: Observation) -> bool:

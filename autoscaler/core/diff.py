@@ -32,7 +32,7 @@ def steps(
         requested: Consumers asked for so far.
         wanted: Consumers that should run from now on.
         removable: Live consumers that hold nothing and are owed nothing.
-        parked: Partitions that nobody gets.
+        parked: Partitions that no consumer gets.
         resets: Partitions that are to go on elsewhere.
     """
     parkings = tuple(

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.core.decide import RULES, History, decide, hold
+from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.history import Intent
+from autoscaler.core.rules.rest import rest, rest_counted
+from autoscaler.core.rules.tables import MANAGED, NATIVE, PLACED, UNMANAGED
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.model import (
     Action,
@@ -660,7 +662,8 @@ def test_a_lost_partition_waits_for_the_consumer_that_is_owed_one_that_is_not_li
 
 
 def test_the_rules_end_with_one_that_always_answers() -> None:
-    assert RULES[-1].__name__ == "_rest"
+    for rules in (MANAGED, UNMANAGED, PLACED, NATIVE):
+        assert rules[-1] in {rest, rest_counted}
 
 
 def test_records_of_unknown_age_keep_a_group_from_shrinking() -> None:

@@ -25,8 +25,8 @@ TWO = owned([0, 1], [2, 3])
 
 def gauge(seen: LoadSnapshot, there: GroupState | None, rules: Policy, capacity: Capacity = MEASURED, **changes: object) -> Gauge:
     found = read_load(seen, rules.topics, rules.stale_after_s, **changes)  # type: ignore[arg-type]
-    watched = Observation(group="g", snapshot=seen, state=there)
-    return read_gauge(watched, found, SLOW, capacity, rules.with_capacity(capacity.bytes_per_s))
+    workers = there.workers if there is not None else ()
+    return read_gauge(seen, workers, found, busy=SLOW, capacity=capacity, policy=rules.with_capacity(capacity.bytes_per_s))
 
 
 @pytest.mark.parametrize(

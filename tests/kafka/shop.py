@@ -111,7 +111,7 @@ class Shop:
     def settles(self, what: str, since: float, timeout_s: float = 240.0) -> int:
         """Wait until a cycle after ``since`` finds all well; return how many consumers there are."""
         self.wait(what, lambda: any(c["reason"] == "WITHIN_TARGET" and c["known"] for c in self.cycles(since)), timeout_s)
-        return int(str(self.cycles(since)[-1]["consumers_now"]))
+        return int(str([c["consumers_now"] for c in self.cycles(since) if c["consumers_now"] is not None][-1]))
 
     def workers(self) -> dict[int, psutil.Process]:
         records = (self.directory / "state" / "workers" / GROUP).glob("*.json")

@@ -32,7 +32,7 @@ class Count:
     Attributes:
         best: What is to be expected of the number chosen; ``None`` if the assignor is not followed for this group.
         strain: What the worst off consumer gets then over what it may have, see ``Roof``.
-        enough: Nobody is above the limit then.
+        enough: No consumer is above the limit then.
         remedies: What would be enough otherwise; empty if this is, or if nothing known is.
         oversized: Partitions that are above the limit by themselves: only more partitions help, with spread keys.
     """

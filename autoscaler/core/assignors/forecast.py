@@ -19,7 +19,7 @@ _WORK = 20_000  # partitions gone through for one number of consumers: a cycle h
 _MOST, _LEAST = 12, 2  # memberships that are simulated for one number of consumers
 _TURNS = 6  # orders in which members go one after the other that are followed: all those of three
 _APART = 8  # so many that come or go may do so one after the other; more are taken to do it at once
-_BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # nobody's holdings count, only places in the order
+_BY_PLACE = frozenset({Assignor.RANGE, Assignor.ROUND_ROBIN})  # what members hold does not count, only their places in the order
 _ROUNDING = 1e-9
 _SURE = 0.02  # of the load: a narrower span counts as one number
 
@@ -29,8 +29,8 @@ Rates = Mapping[TopicPartition, float]
 class Roof(NamedTuple):
     """What one consumer may get, in bytes/s.
 
-    Whoever holds a partition that takes most of it, or more, may have a little besides: to leave that partition alone takes as
-    many consumers as there are partitions where the assignor deals by count, and gains no more than ``tolerance`` of its load.
+    A consumer with a partition that takes most of it, or more, may have a little besides: to leave that partition alone takes
+    as many consumers as there are partitions where the assignor deals by count, and gains no more than ``tolerance`` of its load.
 
     Attributes:
         limit: For everybody else.
@@ -94,7 +94,7 @@ def forecast(group: NativeGroup, rates: Rates, consumers: int) -> Forecast | Non
 
 
 def fits(group: NativeGroup, rates: Rates, consumers: int, roof: Roof) -> bool:
-    """Say whether nobody would get more than it may have in any of the simulated rebalances."""
+    """Say whether no consumer would get more than it may have in any of the simulated rebalances."""
     return all(held is not None and roof.strain(held.values(), rates) <= 1 for held in _rebalances(group, consumers))
 
 
@@ -110,7 +110,7 @@ def hottest(held: Assigned, rates: Rates) -> float:
 
 
 def afresh(group: NativeGroup, assignor: Assignor) -> NativeGroup:
-    """Return the group as if it started with another assignor: nobody holds anything, anybody can be the first."""
+    """Return the group as if it started with another assignor: no member holds anything, any can be the first."""
     everybody = (Consumer(member_id="", topics=frozenset(group.partitions)),)
     return NativeGroup(assignor=assignor, consumers=everybody, partitions=group.partitions, topic_ids=group.topic_ids)
 

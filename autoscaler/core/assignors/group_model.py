@@ -57,10 +57,10 @@ class NativeGroup:
     """A group on Kafka's own protocol, complete enough to predict it.
 
     Attributes:
-        partitions: Number of partitions of every topic that somebody subscribes to.
+        partitions: Number of partitions of every topic that a member subscribes to.
         topic_ids: Kafka's id of a topic, as its 22 characters; those not listed are ordered by name.
         clients: Libraries that may be the one that assigns.
-        leaving: Members in the order in which they would be ended; empty if it can be anybody.
+        leaving: Members in the order in which they would be ended; empty if that is not known.
         ties: Which of the possible orders is followed of topics whose ids share a bucket of the coordinator's maps. They come as
             they were put in: those that are dealt out by their names, and those of a member as it has got them.
     """

@@ -11,7 +11,7 @@ from autoscaler.model.findings import What
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpredictable:
-    """Why nobody can say what another number of consumers would get.
+    """Why it cannot be predicted what another number of consumers would get.
 
     Attributes:
         why: What stands against it.
@@ -64,7 +64,7 @@ def unplaceable(members: GroupMembers, partitions: Collection[TopicPartition], s
     Args:
         members: Its description.
         partitions: All partitions of the topics that are measured.
-        started: The consumers that run here, which members are then named after; ``None``: nobody is told anything.
+        started: The consumers that run here, which members are then named after; ``None``: none are told anything.
     """
     if why := _subscriptions(members.members, {p.topic: 1 for p in partitions}):
         return Unpredictable(why=why)

@@ -119,7 +119,7 @@ def _topics_in_order(group: NativeGroup, topics: frozenset[str]) -> tuple[Sequen
 
 
 def ties(group: NativeGroup) -> range:
-    """Return the values of ``NativeGroup.ties`` to follow: one, unless topics come in an order that nobody can know."""
+    """Return the values of ``NativeGroup.ties`` to follow: one, unless topics come in an order that cannot be known."""
     if group.assignor is not Assignor.UNIFORM:
         return range(1)
     one, other = _topics_in_order(group, frozenset(t for c in group.consumers for t in c.topics))

@@ -128,7 +128,7 @@ def _give(
 
 
 def _offered(held: Held, first: int) -> list[TopicPartition]:
-    """Return what members hold in the order in which it may be moved: always one of whoever has most left.
+    """Return what members hold in the order in which it may be moved: always one of the member that has most left.
 
     Args:
         held: What each has, ordered.

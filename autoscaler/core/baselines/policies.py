@@ -14,8 +14,8 @@ What is known to be wrong with them is kept, for a baseline must be what it says
 - A partition above a limit is taken to be at it, so one that lags far behind is hidden among others.
 - ``REASSIGN`` may pack onto fewer consumers than run, and comes again in every cycle where a rebalance takes longer than that.
 - What a spike took comes back only below ``down_ratio``, far below ``up_ratio``.
-- Contents are numbered as they were created, whoever held them, so that more moves than has to.
-- A partition that nobody holds is no reason to act, and without any partition there is one consumer: who runs them sees to both.
+- Contents are numbered as they were created, whichever consumer held them, so that more moves than has to.
+- A partition without an owner is no reason to act, and without any partition there is one consumer: who runs them sees to both.
 - Records in flight count as lag; all consumers are alike; how long a new one takes to start is not asked.
 """
 
@@ -156,7 +156,7 @@ def tail_latency_2(
         lags: As for ``ll_ffd``.
         mu: As for ``ll_ffd``.
         wanted_latency_s: As for ``ll_ffd``.
-        rebalance_s: How long nobody processes anything when partitions are handed out anew.
+        rebalance_s: How long no consumer processes anything when partitions are handed out anew.
         up_ratio: As for ``tail_latency_1``.
         down_ratio: As for ``tail_latency_1``.
 
@@ -208,7 +208,7 @@ def linear(
     down_ratio: float = 0.4,
     assignor: Callable[[Sequence[P], int], Placement[P]] = in_ranges,
 ) -> tuple[Action, Placement[P]]:
-    """Return the linear baseline's answer (2024): as many consumers as the total rate fills, whoever then gets what.
+    """Return the linear baseline's answer (2024): as many consumers as the total rate fills, whichever consumer then gets what.
 
     Args:
         current: Partitions of each consumer that runs.

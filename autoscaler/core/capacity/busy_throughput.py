@@ -16,7 +16,7 @@ from autoscaler.core.capacity.worker_speed import believed, ratio, with_less
 from autoscaler.core.load.consumption import WINDOW_S, Consumption, Work
 from autoscaler.model import LoadSnapshot, TopicPartition, WorkerPhase, WorkerView
 
-_BUSY = 0.01  # of a window: where a prior is a hundred times too low nobody is busier
+_BUSY = 0.01  # of a window: where a prior is a hundred times too low no worker is busier
 _KEPT_S = 180.0  # before the latest window, for which windows count: six of each worker, four of which must agree on a change
 _TOGETHER_S = 90.0  # windows of several workers that tell which of them is slower: each has ended one since
 _LATE = 1.5  # times as many offsets as records, or fewer, is what commits and heartbeats are apart by
@@ -148,7 +148,7 @@ def _followed(window: Window | None, worker: WorkerView, consumption: Consumptio
 
 
 def _rate(window: Window, worker: WorkerView, work: Work, at: float) -> float | None:
-    """Return bytes per busy second; ``None`` for a window with too little of either, or that nobody has committed in."""
+    """Return bytes per busy second; ``None`` for a window with too little of either, or without a commit."""
     records, busy_s = worker.records - window.records, worker.busy_s - window.busy_s
     if busy_s < _BUSY * (at - window.since) or not records or work.offsets * _LATE < records:
         return None

@@ -1,7 +1,7 @@
 """What consumers of a native group drain while they are behind: is one really as fast as its configured capacity says?
 
-Nobody reports what such a consumer could do. One that has work waiting all the time shows it by what it commits. Where a capacity
-is configured, this is only said: a slow database looks the same. Where none is, it is the capacity.
+Such a consumer reports no capacity. One that has work waiting all the time shows it by what it commits. Where a capacity is
+configured, this is only said: a slow database looks the same. Where none is, it is the capacity.
 """
 
 import math
@@ -12,7 +12,7 @@ from autoscaler.core.capacity.capacity import ENOUGH, Shown
 from autoscaler.core.load.consumption import WINDOW_S, Consumption
 from autoscaler.model import TopicPartition
 
-_MOST_S = 300.0  # what is drained is measured over so long where nobody has committed often enough by the end of the window
+_MOST_S = 300.0  # what is drained is measured over so long where no consumer has committed often enough by the end of the window
 _COMMITS = 5  # of one consumer in a window: with fewer, one more or less is a large part of it
 STILL_S = 12.0  # without a commit, after which a partition's lag is no sign of work that its consumer is busy with
 _LASTS_S = 3600.0  # for which a window counts: consumers are replaced by faster ones
@@ -113,7 +113,7 @@ class Drains:
     def shown(self, assumed: float) -> Shown | None:
         """Return the most that a consumer has drained in each of three windows; ``None`` where that tells no capacity.
 
-        What it has drained it can drain. That it can do no more is only seen while it is behind; if nobody was, what was drained
+        What it has drained it can drain. That it can do no more is only seen while it is behind; if none was, what was drained
         tells something only where it is above what is assumed. What was before the latest windows in which consumers were behind
         counts no more: they may have become slower since, and do not become faster by having caught up.
 

@@ -1,7 +1,7 @@
 """How fast one worker is beside the others of its group: believed only when it plainly differs, and kept until that is over.
 
 A worker is compared with what its peers did about the same time, so that what makes all of them slower (a database, larger
-records) makes nobody differ. One that has less to do than its peers has smaller batches, and looks slower where a batch costs
+records) makes no worker differ. One that has less to do than its peers has smaller batches, and looks slower where a batch costs
 something by itself: such a window may speak for a worker and never against it, or being given less would make it be given less.
 """
 

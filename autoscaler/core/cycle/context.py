@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.group.history import History
+from autoscaler.core.group.kinds import Kind
 from autoscaler.core.group.limits import Orders
 from autoscaler.core.group.observed_group import Present
 from autoscaler.core.load.group_load import GroupLoad
@@ -23,6 +24,7 @@ class Cycle:
     """Everything a rule may look at.
 
     Attributes:
+        kind: What decides who holds what, and whether consumers are started here.
         planner: The policy's algorithm, with what this group's rates have shown so far.
         progress: How every partition gets on of which that is known.
         capacity: What one consumer can do; ``policy`` has it too.
@@ -36,6 +38,7 @@ class Cycle:
     """
 
     observation: Observation
+    kind: Kind
     load: GroupLoad
     present: Present
     size: Size
@@ -54,7 +57,7 @@ class Cycle:
     @property
     def advised(self) -> bool:
         """Say whether steps are only shown."""
-        return self.policy.mode == "advise" or (self.observation.state is None and self.observation.started is None)
+        return self.policy.mode == "advise" or not self.kind.acting
 
     @property
     def floor(self) -> int:
@@ -74,8 +77,8 @@ class Step:
         requested: Consumers that should run; ``None``: as requested so far.
         waiting: Requested consumers are awaited.
         inert: Not even consumers that hold nothing are ended.
-        counted: Only the number of consumers is ours to set: who holds what binds nobody.
-        ordered: It follows from the operator's limits, from partitions that nobody holds, or from records that are about to be
+        counted: Only the number of consumers is set here: who holds what is not.
+        ordered: It follows from the operator's limits, from partitions without an owner, or from records that are about to be
             deleted unread, which no later step makes good: nothing soft holds it.
         mandatory: No guard holds it: it places what a lost consumer has left.
         to_limit: It leads to a limit of the operator's: held, it keeps no later rule from acting.

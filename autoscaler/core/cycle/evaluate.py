@@ -10,8 +10,9 @@ from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.group.advice import latest_advice
 from autoscaler.core.group.history import History
+from autoscaler.core.group.kinds import Kind, Managed, Native, Unread, kind_of
 from autoscaler.core.group.limits import read_orders
-from autoscaler.core.group.observed_group import Present, complete, follows_placement, held, read_present
+from autoscaler.core.group.observed_group import Present, read_present
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
 from autoscaler.core.load.partition_progress import Holding, Progress, judged
 from autoscaler.core.load.retention_risk import find_risks
@@ -19,7 +20,7 @@ from autoscaler.core.moment import Moment
 from autoscaler.core.sizing.native_outlook import look_ahead, sized
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.model import CapacitySource, Observation
+from autoscaler.model import CapacitySource, LoadSnapshot, Observation, Started
 
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
 
@@ -27,14 +28,13 @@ _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no numbe
 def read_cycle(observation: Observation, history: History, policy: Policy, moment: Moment) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
     observation, now = replace(observation, snapshot=sound(observation.snapshot)), moment.now
-    parked = observation.state.parked if observation.state is not None else {}
+    kind = kind_of(observation, policy.assignment)
     consumption = history.consumption.measured(observation.snapshot, moment)
-    holding = Holding(
-        held=held(observation), parked=parked, commits_often=observation.state is not None, patience_s=policy.stuck_after_s
-    )
+    commits_often = isinstance(kind, Managed)
+    holding = Holding(held=kind.held, parked=kind.parked, commits_often=commits_often, patience_s=policy.stuck_after_s)
     progress = judged(observation.snapshot, consumption, holding)
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
-    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, parked, stalled)
+    load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, kind.parked, stalled)
     still = frozenset(p for p, x in progress.items() if x in _STILL)
     risks, behind_since = find_risks(
         observation.snapshot,
@@ -46,37 +46,40 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         tolerance=policy.tolerance_ratio,
     )
     history = replace(history, behind_since=behind_since)
-    present = read_present(observation, load.partitions)
+    present = read_present(kind, load.partitions)
     history = history.measured(consumption, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
-    if policy.assignment == "native":
-        history = replace(history, consumer_drains=_drains(observation, load, present, history, policy))
-    elif observation.state is not None and policy.capacity_bytes_per_s is None:
-        history = replace(history, busy=history.busy.measured(observation.snapshot, consumption, observation.state.workers))
-    capacity = _capacity(history, policy)
+    if kind.native:
+        history = replace(history, consumer_drains=_drains(observation.snapshot, kind, load, present, history, policy))
+    elif isinstance(kind, Managed) and policy.capacity_bytes_per_s is None:
+        history = replace(history, busy=history.busy.measured(observation.snapshot, consumption, kind.workers))
+    capacity = _capacity(kind, history, policy)
     policy = policy.with_capacity(capacity.bytes_per_s)
     history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
-    gauge = read_gauge(observation, load, history.busy, capacity, policy)
+    gauge = read_gauge(observation.snapshot, kind.workers, load, busy=history.busy, capacity=capacity, policy=policy)
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
-    told = observation.started is not None and follows_placement(observation)
-    advised = policy.mode == "advise" or (observation.state is None and not told)
+    advised = policy.mode == "advise" or not kind.places
     orders = read_orders(policy, moment.wall)
-    outlook = look_ahead(observation, load, policy, orders)
-    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook, observation)
-    settled = policy.assignment != "native" or outlook is not None
+    outlook = look_ahead(observation.snapshot, kind, load, policy, orders)
+    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook)
+    settled = not kind.native or outlook is not None
     sampled = moment.of(observation.snapshot.sample_ts)
     advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=sampled, settled=settled)
     history = replace(history, advice=advice)
-    if observation.state is not None:
-        history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))
-    elif observation.started is not None:
-        history = history.counted(observation.started, now)
-    if load.stale or (policy.assignment == "native" and (outlook is None or isinstance(outlook.group, Unpredictable))):
-        history = replace(history, recommendations=())  # what fewer would get nobody knows
+    match kind:
+        case Managed():
+            history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))
+        case Native(started=Started() as started) | Unread(started=Started() as started):
+            history = history.counted(started, now)
+        case _:
+            pass  # others set its number
+    if load.stale or (kind.native and (outlook is None or isinstance(outlook.group, Unpredictable))):
+        history = replace(history, recommendations=())  # what fewer would get is not known
     elif size.calm is not None and not load.unknown and not load.absent:
         history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
-    history = _drained(observation, load, present, history.overload(now, exists=bool(size.overloaded)), policy, now)
+    history = _drained(kind, load, present, history.overload(now, exists=bool(size.overloaded)), policy, now)
     return Cycle(
         observation=observation,
+        kind=kind,
         load=load,
         present=present,
         size=size,
@@ -93,38 +96,42 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     )
 
 
-def _capacity(history: History, policy: Policy) -> Capacity:
+def _capacity(kind: Kind, history: History, policy: Policy) -> Capacity:
     """Return what one consumer can do, by what the group's own way of consuming shows."""
     so_far = in_use(policy, history.capacity, None).bytes_per_s
-    shown = history.consumer_drains.shown(so_far) if policy.assignment == "native" else history.busy.shown
+    shown = history.consumer_drains.shown(so_far) if kind.native else history.busy.shown
     return in_use(policy, history.capacity, shown)
 
 
 def _drained(  # noqa: PLR0917  what a cycle has read so far
-    observation: Observation, load: GroupLoad, present: Present, history: History, policy: Policy, now: float
+    kind: Kind, load: GroupLoad, present: Present, history: History, policy: Policy, now: float
 ) -> History:
     """Return the history with what this cycle shows of the effect of growing, and of what moving costs."""
-    if observation.state is None and observation.started is None:
-        return history  # somebody else sets their number
-    if observation.state is not None:
-        history = history.handed_over(observation.state.completed)
+    if not kind.acting:
+        return history  # others set its number
+    if isinstance(kind, Managed):
+        history = history.handed_over(kind.state.completed)
+        settled = not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready
+    else:
+        settled = kind.complete and history.consumption.commits_often
     if policy.give_up_after is None or load.unknown or load.absent:
         return history
-    in_place = not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready
     drained = history.drained.judged(
         history.consumption,
         now,
-        settled=in_place if observation.state is not None else complete(observation) and history.consumption.commits_often,
+        settled=settled,
         behind=bool(load.behind_since_unknown) or (load.lag_s is not None and load.lag_s > policy.backlog_s),
         tolerance=policy.tolerance_ratio,
     )
     return replace(history, drained=drained)
 
 
-def _drains(observation: Observation, load: GroupLoad, present: Present, history: History, policy: Policy) -> Drains:
+def _drains(  # noqa: PLR0917  what a cycle has read so far
+    snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, present: Present, history: History, policy: Policy
+) -> Drains:
     """Return what a native group's consumers have shown by now; one that rebalances or stands still shows nothing."""
-    members, owner, drains, snapshot = observation.members, present.owner, history.consumer_drains, observation.snapshot
-    if observation.state is not None or members is None or members.state.upper() != "STABLE" or load.halted:
+    owner, drains = present.owner, history.consumer_drains
+    if not isinstance(kind, Native) or not kind.stable or load.halted:
         return drains.interrupted()
     tracks, at = history.consumption.tracks, history.consumption.at or 0.0
     late = {x.partition for x in snapshot.loads if x.lag_s is not None and x.lag_s > policy.backlog_s}

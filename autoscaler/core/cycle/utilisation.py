@@ -4,7 +4,7 @@ Part of *load* and *size*. What is configured as a capacity holds for all consum
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.busy_throughput import Busy
@@ -12,18 +12,21 @@ from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.worker_speed import within_bounds
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.load.group_load import GroupLoad, sound_value
-from autoscaler.model import CapacitySource, Finding, Observation, TopicPartition, WorkerPhase
+from autoscaler.model import CapacitySource, Finding, LoadSnapshot, TopicPartition, WorkerPhase, WorkerView
 from autoscaler.model.findings import What
 from autoscaler.packing import Gauge
 
 _NAMED = 3  # consumers with a finding each
 
 
-def read_gauge(observation: Observation, load: GroupLoad, busy: Busy, capacity: Capacity, policy: Policy) -> Gauge:
+def read_gauge(
+    snapshot: LoadSnapshot, workers: Collection[WorkerView], load: GroupLoad, *, busy: Busy, capacity: Capacity, policy: Policy
+) -> Gauge:
     """Return how full consumers are where bytes/s do not say it; an empty one where they do.
 
     Args:
-        observation: Who is there, and records/s.
+        snapshot: Has records/s.
+        workers: Those that live, of a group that has a plan.
         load: What can be packed.
         busy: What workers have shown.
         capacity: What one consumer is taken for.
@@ -31,7 +34,7 @@ def read_gauge(observation: Observation, load: GroupLoad, busy: Busy, capacity: 
     """
     if policy.sizing != "rates":
         return Gauge()
-    return Gauge(speeds=_speeds(observation, busy, capacity, policy), counts=_counts(observation, load, policy))
+    return Gauge(speeds=_speeds(workers, busy, capacity, policy), counts=_counts(snapshot, load, policy))
 
 
 def own_capacities(cycle: Cycle) -> dict[int, float]:
@@ -97,20 +100,19 @@ def _records(cycle: Cycle, level: float) -> float:
     return level * (cycle.policy.capacity_records_per_s or 0.0) / cycle.policy.able_bytes_per_s
 
 
-def _speeds(observation: Observation, busy: Busy, capacity: Capacity, policy: Policy) -> dict[int, float]:
-    state = observation.state
-    if state is None or capacity.source is not CapacitySource.MEASURED:
+def _speeds(workers: Collection[WorkerView], busy: Busy, capacity: Capacity, policy: Policy) -> dict[int, float]:
+    if capacity.source is not CapacitySource.MEASURED:
         return {}
     prior, ratio = policy.capacity_prior_bytes_per_s, policy.capacity_bounds_ratio
     by_slot = {
         w.slot: busy.speeds[w.uuid]
-        for w in sorted(state.workers, key=lambda w: w.uuid)
+        for w in sorted(workers, key=lambda w: w.uuid)
         if w.slot is not None and w.phase is WorkerPhase.ACTIVE and w.uuid in busy.speeds
     }
     return within_bounds(by_slot, capacity.bytes_per_s, prior / ratio, prior * ratio)
 
 
-def _counts(observation: Observation, load: GroupLoad, policy: Policy) -> Mapping[TopicPartition, float]:
+def _counts(snapshot: LoadSnapshot, load: GroupLoad, policy: Policy) -> Mapping[TopicPartition, float]:
     """Return what records count for; nothing where that is nowhere more than the bytes, whose limit then is enough."""
     if policy.capacity_records_per_s is None or not load.rates:
         return {}
@@ -118,7 +120,7 @@ def _counts(observation: Observation, load: GroupLoad, policy: Policy) -> Mappin
     stuck = frozenset() if load.halted else frozenset(load.stalled)
     known = {
         x.partition: worth * records
-        for x in observation.snapshot.loads
+        for x in snapshot.loads
         if x.partition in load.rates and (records := sound_value(x.records_per_s)) is not None
     }
     mean = math.fsum(known.values()) / len(known) if known else 0.0

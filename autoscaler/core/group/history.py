@@ -131,7 +131,7 @@ class History:
         return sum(1 for t in self.turns if t > now - HOUR_S)
 
     def overload(self, now: float, *, exists: bool) -> "History":
-        """Return the history after a cycle that found somebody overloaded, or nobody."""
+        """Return the history after a cycle that found a consumer overloaded, or none."""
         if not exists:
             return replace(self, overloaded_since=None)
         return self if self.overloaded_since is not None else replace(self, overloaded_since=now)
@@ -143,7 +143,7 @@ class History:
         return self if self.unusable_since is not None else replace(self, unusable_since=now)
 
     def handed_over(self, done: Iterable[HandoverDone]) -> "History":
-        """Return the history with the pauses of handovers that have finished; one without a former owner paused nobody."""
+        """Return the history with the pauses of handovers that have finished; one without a former owner paused no consumer."""
         new = tuple(d.pause_s for d in done if d.pause_s is not None and math.isfinite(d.pause_s) and d.pause_s >= 0)
         return replace(self, pauses=(*self.pauses, *new)[-_PAUSES:]) if new else self
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
-from autoscaler.model import Astray, GroupMembers, GroupState, Observation, Parked, Started, TopicPartition, WorkerPhase
+from autoscaler.core.group.kinds import Kind, Managed, Placed
+from autoscaler.model import Astray, GroupMembers, GroupState, Member, Parked, Started, TopicPartition, WorkerPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,7 @@ class Present:
 
     Attributes:
         owner: Consumer of every listed partition that has a live one, planned ones included.
+        planned: The same, with the partitions that a plan names and no measurement lists.
         orphans: Listed partitions whose consumer is gone.
         unplaced: Listed partitions that no plan names yet.
         pending: Listed partitions that their planned consumer has not taken yet.
@@ -23,11 +24,12 @@ class Present:
         requested: Consumers asked for; ``None`` before the first plan.
         epoch: Of the latest plan; 0 without one.
         plan_at: When the latest plan was published; ``None`` without one.
-        parked: Partitions that nobody gets, listed or not.
+        parked: Partitions that no consumer gets, listed or not.
         astray: Partitions whose committed offset is out of range.
     """
 
     owner: Mapping[TopicPartition, int]
+    planned: Mapping[TopicPartition, int]
     orphans: tuple[TopicPartition, ...]
     unplaced: tuple[TopicPartition, ...]
     pending: tuple[TopicPartition, ...]
@@ -72,38 +74,22 @@ class Present:
         return [*sorted(paid_for & ready), *sorted(paid_for - ready), *sorted(others), *sorted(self.occupied - paid_for - others)]
 
 
-def read_present(observation: Observation, partitions: tuple[TopicPartition, ...]) -> Present:
-    """Return who is there: from the control log if there is one, or else from the group's members."""
-    if observation.state is not None:
-        return _managed(observation.state, partitions)
-    started, members = observation.started, observation.members
-    if started is not None and members is not None and follows_placement(observation):
-        return _placed(members, started, partitions)
-    return _native(observation.members, partitions)
+def read_present(kind: Kind, partitions: tuple[TopicPartition, ...]) -> Present:
+    """Return who is there: from the control log, from what members were told, or from what Kafka lists."""
+    match kind:
+        case Managed(state=state):
+            return _managed(state, partitions)
+        case Placed(members=members, started=Started() as started):
+            return _placed(members, started, partitions)
+        case _:
+            return _native(kind.listed, partitions)
 
 
-def held(observation: Observation) -> frozenset[TopicPartition]:
-    """Return the partitions that a live consumer has taken and may work on."""
-    if (state := observation.state) is not None:
-        return frozenset(state.owner) - state.pending
-    members = observation.members.members if observation.members is not None else ()
-    return frozenset(p for m in members for p in m.assigned)
-
-
-def complete(observation: Observation) -> bool:
-    """Say whether the consumers of a native group that should run do, and Kafka calls it stable with as many members."""
-    started, members = observation.started, observation.members
-    if started is None or members is None or started.running != started.requested:
-        return False
-    return len(members.members) == len(started.running) and members.state.upper() == "STABLE"
-
-
-def numbered(observation: Observation, count: int) -> frozenset[int]:
+def numbered(started: Started | None, count: int) -> frozenset[int]:
     """Return so many consumers of a native group: those that were asked for, the highest numbers ended or free ones added.
 
     Their numbers may have gaps, as when one was given up, and who stays is not to be ended for another.
     """
-    started = observation.started
     there = sorted(started.requested or started.running) if started is not None else []
     return pad(there[:count], count)
 
@@ -114,18 +100,11 @@ def pad(slots: Collection[int], count: int) -> frozenset[int]:
     return frozenset(slots) | {next(free) for _ in range(count - len(slots))}
 
 
-def follows_placement(observation: Observation) -> bool:
-    """Say whether a native group's members take their partitions from a placement; only a stable group tells its assignor."""
-    members = observation.members
-    if observation.state is not None or members is None or members.state.upper() != "STABLE":
-        return False
-    return members.assignor in PLAN_ASSIGNORS
-
-
 def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Present:
     owner, owed = {p: state.owner[p] for p in partitions if p in state.owner}, frozenset(state.owner.values())
     return Present(
         owner=owner,
+        planned=state.owner,
         orphans=tuple(p for p in partitions if p in state.orphans and p not in owner),
         unplaced=tuple(p for p in partitions if p not in owner and p not in state.orphans),
         pending=tuple(p for p in partitions if p in state.pending),
@@ -144,7 +123,7 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
 def _placed(members: GroupMembers, started: Started, partitions: tuple[TopicPartition, ...]) -> Present:
     """Return a group that follows a placement: who is told to hold a partition owns it, who held it before that otherwise.
 
-    A partition that its member has not got yet is pending only while another one has it: one that nobody has is on its way, or
+    A partition that its member has not got yet is pending only while another one has it: one that no member has is on its way, or
     the leader has yet to hear of it.
     """
     here = {started.slots[m.member_id]: m for m in members.members if m.member_id in started.slots}
@@ -154,6 +133,7 @@ def _placed(members: GroupMembers, started: Started, partitions: tuple[TopicPart
     ready = frozenset(here) - started.leaving
     return Present(
         owner=owner,
+        planned=owner,
         orphans=tuple(p for p in partitions if p in told and p not in owner),
         unplaced=tuple(p for p in partitions if p not in told),
         pending=tuple(p for p, slot in owner.items() if holder.get(p, slot) != slot),
@@ -167,13 +147,14 @@ def _placed(members: GroupMembers, started: Started, partitions: tuple[TopicPart
     )
 
 
-def _native(members: GroupMembers | None, partitions: tuple[TopicPartition, ...]) -> Present:
-    listed = sorted(members.members, key=lambda m: m.member_id) if members is not None else []
-    holder = {p: index for index, m in reversed(list(enumerate(listed))) for p in m.assigned}
-    everyone = frozenset(range(len(listed)))
+def _native(listed: Collection[Member], partitions: tuple[TopicPartition, ...]) -> Present:
+    by_id = sorted(listed, key=lambda m: m.member_id)
+    holder = {p: index for index, m in reversed(list(enumerate(by_id))) for p in m.assigned}
+    everyone = frozenset(range(len(by_id)))
     owner = {p: holder[p] for p in partitions if p in holder}
     return Present(
         owner=owner,
+        planned=owner,
         orphans=(),
         unplaced=tuple(p for p in partitions if p not in owner),
         pending=(),

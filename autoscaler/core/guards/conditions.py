@@ -24,7 +24,7 @@ class Change:
         kind: One of the kinds.
         consumers: Consumers that would be requested or hold something.
         target: Where the partitions would be; ``None``: where they are.
-        ordered: It follows from the operator's limits, from partitions that nobody holds, or from records that are about to be
+        ordered: It follows from the operator's limits, from partitions without an owner, or from records that are about to be
             deleted, not from load.
     """
 
@@ -132,7 +132,7 @@ def in_vain(cycle: Cycle, change: Change) -> Finding | None:
 
 
 def grow_stabilised(cycle: Cycle, change: Change) -> Finding | None:
-    """Object to growing until somebody has been overloaded for the whole of a window, beyond what the operator asks for."""
+    """Object to growing until a consumer has been overloaded for the whole of a window, beyond what the operator asks for."""
     if change.consumers <= cycle.floor:
         return None
     since, window = cycle.history.overloaded_since, cycle.policy.grow_stabilisation_s
@@ -150,7 +150,7 @@ def worth_moving(cycle: Cycle, change: Change) -> Finding | None:
     """Object to moves at the same number that delay more bytes than they relieve within ``move_payback_s``.
 
     Moving costs the moved rate for as long as a partition stands still. It brings that so much less is above the usable rate.
-    While somebody is above its capacity, which no waiting makes good again, every move is worth it.
+    While a consumer is above its capacity, which no waiting makes good again, every move is worth it.
     """
     payback, rates = cycle.policy.move_payback_s, cycle.load.rates
     if payback is None or change.target is None:

@@ -43,7 +43,7 @@ class Track(NamedTuple):
         pace_s: The longest that it stood still with work before it advanced; ``None``: it was never seen to.
         read_bytes: What its commits stand for, added up; only a difference says anything.
         lost_at: When ``read_bytes`` last missed something: it was new, was read again after a failure, went back, or its commit
-            was the first or of nobody knows how many bytes.
+            was the first or of an unknown number of bytes.
     """
 
     committed: int

@@ -29,8 +29,8 @@ class GroupLoad:
         absent: Topics of the group of which not one partition is listed: their load is unknown, not zero.
         unmatched: Patterns of the group that mean no listed topic: nothing is missing, and nothing is consumed by them yet.
         error: What the measurement says went wrong, if anything.
-        behind_since_unknown: Partitions with records to go, of which nobody knows how old they are.
-        stalled: Partitions that somebody holds and that do not advance: no rate counts, and their lag in ``lag_records`` only.
+        behind_since_unknown: Partitions with records to go, whose age is not known.
+        stalled: Partitions that a consumer holds and that do not advance: no rate counts, and their lag in ``lag_records`` only.
         halted: So many stand still that it is the application, or what it writes to, and not they: then nothing is left out.
     """
 
@@ -67,8 +67,8 @@ def read_load(
         snapshot: What was measured.
         topics: What the group consumes, as it is configured.
         stale_after_s: Age from which a sample is too old to move partitions by.
-        parked: Partitions that nobody consumes: they are left out of everything but ``lag_records``.
-        stalled: Partitions that somebody holds and that do not advance.
+        parked: Partitions that no consumer gets: they are left out of everything but ``lag_records``.
+        stalled: Partitions that a consumer holds and that do not advance.
     """
     by_partition = {x.partition: x for x in snapshot.loads if x.partition not in parked}
     partitions = tuple(sorted(by_partition))
@@ -151,7 +151,7 @@ def sound_value(value: float | None) -> float | None:
 
 
 def assumed_rates(partitions: Collection[TopicPartition], usable: float, consumers: int) -> dict[TopicPartition, float]:
-    """Return equal rates that just fill the consumers: what to place by when nothing was ever measured and somebody must."""
+    """Return equal rates that just fill the consumers: what partitions are placed by where nothing was ever measured."""
     return {p: usable * consumers / len(partitions) for p in sorted(partitions)}
 
 

@@ -1,4 +1,4 @@
-"""*load*: which partitions get on, and which stand still while somebody holds them.
+"""*load*: which partitions get on, and which stand still while a consumer holds them.
 
 A partition is judged by its committed offset alone: a consumer that lives, fetches and heartbeats may be stuck all the same. What
 cannot be read is not judged, and what was not read does not count as standing still.
@@ -18,9 +18,9 @@ class Progress(StrEnum):
     OK = "OK"  # its offset advances, or there is nothing to do
     NO_TRAFFIC = "NO_TRAFFIC"  # nothing to do, and nothing has arrived for as long as patience lasts
     OPEN_TRANSACTION = "OPEN_TRANSACTION"  # all is read that may be: a transaction that stays open hides the rest
-    REWIND = "REWIND"  # somebody set its offset back, a short while ago
-    STALL = "STALL"  # somebody holds it, there is work, and its offset does not advance
-    STOP = "STOP"  # there is work, its offset does not advance, and nobody holds it
+    REWIND = "REWIND"  # its offset was set back a short while ago
+    STALL = "STALL"  # a consumer holds it, there is work, and its offset does not advance
+    STOP = "STOP"  # there is work, its offset does not advance, and no consumer holds it
     POISON = "POISON"  # parked: consumers in a row were lost at this offset
 
 
@@ -41,7 +41,7 @@ class Holding:
 
     Attributes:
         held: Partitions that a live consumer owns.
-        parked: Partitions that the plan gives to nobody.
+        parked: Partitions that the plan gives to no consumer.
         commits_often: Consumers are known to commit every few seconds: those of a managed group.
         patience_s: For how long an offset may stand still while there is work.
     """

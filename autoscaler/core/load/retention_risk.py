@@ -2,7 +2,7 @@
 
 Pure. Both are said early rather than late. Brokers delete whole segments, and only when the newest record in one is past its
 time, or when what is left is still as large as may be: a record goes later than said here. (Those whose producer gives them an
-older time of their own go sooner; nobody knows that before they are read.) What is unknown is never at risk.
+older time of their own go sooner; that is not known before they are read.) What is unknown is never at risk.
 """
 
 import math
@@ -77,7 +77,7 @@ def _by_size(load: PartitionLoad, most: float) -> Left | None:
 
 
 def time_to_close(load: PartitionLoad, drained_per_s: float | None) -> float | None:
-    """Return seconds until the backlog is worked off; infinite where it is not gained on, ``None`` where nobody knows.
+    """Return seconds until the backlog is worked off; infinite where it is not gained on, ``None`` where that is not known.
 
     Args:
         load: The partition.

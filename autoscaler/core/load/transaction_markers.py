@@ -1,4 +1,4 @@
-"""*load*: ends of partitions that nobody will ever read on: markers of transactions, and what was aborted, are no lag.
+"""*load*: ends of partitions behind which no consumer will ever read: markers of transactions, and what was aborted, are no lag.
 
 Pure. Which lags are worth a look is decided here, ``ports.TailReader`` looks, and what it found is taken out of the measurement.
 """

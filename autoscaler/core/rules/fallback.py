@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.group.kinds import Native, Placed
 from autoscaler.core.group.limits import Steps
-from autoscaler.core.group.observed_group import follows_placement, numbered
+from autoscaler.core.group.observed_group import numbered
 from autoscaler.core.guards.conditions import Change
 from autoscaler.core.guards.table import GUARDS, least_consumers
 from autoscaler.core.load.group_load import assumed_rates
@@ -52,14 +53,11 @@ def _instead(cycle: Cycle, waits: Step) -> Step:
 
 def _is_counted(cycle: Cycle) -> bool:
     """Say whether only the number is set, because an assignor of Kafka's places the partitions."""
-    return cycle.policy.assignment == "native" and not follows_placement(cycle.observation)
+    return isinstance(cycle.kind, Native) and not isinstance(cycle.kind, Placed)
 
 
 def _now(cycle: Cycle) -> int:
-    members = cycle.observation.members
-    if _is_counted(cycle) and members is not None:
-        return len(members.members)
-    return len(cycle.present.slots)
+    return len(cycle.kind.listed) if _is_counted(cycle) else len(cycle.present.slots)
 
 
 def _wanted(cycle: Cycle, count: int) -> int:
@@ -78,8 +76,7 @@ def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Finding | None
     for guard in GUARDS:
         if guard.holds_fallback and (found := guard.objection(cycle, change)):
             return now, replace(found, limit=guard.reason)
-    members = cycle.observation.members
-    if cycle.policy.assignment == "native" and members is not None and any(m.instance is not None for m in members.members):
+    if isinstance(cycle.kind, Native) and any(m.instance is not None for m in cycle.kind.listed):
         return now, replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
     if (needed := min(now, cycle.size.calm or 0)) > wanted:
         return needed, replace(Finding.of(What.LAST_RATES_TAKE, needed=needed), limit=Reason.STALE_INPUT)
@@ -90,7 +87,7 @@ def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Finding | None
 
 
 def _counted(cycle: Cycle, idle: Step, wanted: int, now: int) -> Step | None:
-    return replace(idle, requested=numbered(cycle.observation, wanted), counted=True) if wanted != now else None
+    return replace(idle, requested=numbered(cycle.kind.started, wanted), counted=True) if wanted != now else None
 
 
 def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:

@@ -8,8 +8,9 @@ from autoscaler.core.assignors.forecast import Forecast, Roof, fits, forecast
 from autoscaler.core.assignors.group_model import Assignor, NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.group.kinds import Native
 from autoscaler.core.group.limits import Steps
-from autoscaler.core.group.observed_group import complete, numbered
+from autoscaler.core.group.observed_group import numbered
 from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import first_objection, least_consumers, most_consumers, to_give_back
 from autoscaler.core.rules.catch_up import as_urgent, catching_up
@@ -18,26 +19,20 @@ from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
 
 
-def refuse_managed(cycle: Cycle) -> Step | None:
+def refuse_managed(cycle: Cycle) -> Step:
     """Touch nothing where workers of a plan live under the same group id."""
-    state = cycle.observation.state
-    if state is None:
-        return None
-    finding = Finding.of(What.MANAGED_WORKERS, workers=len(state.workers), epoch=state.epoch)
+    finding = Finding.of(What.MANAGED_WORKERS, workers=len(cycle.kind.workers), epoch=cycle.present.epoch)
     return Step(reason=Reason.PAUSED, findings=(finding,), inert=True, counted=True)
 
 
 def settle(cycle: Cycle) -> Step | None:
     """Wait until Kafka counts as many members as run; say so when that takes longer than a consumer needs to start."""
-    started, members = cycle.observation.started, cycle.observation.members
-    if started is None or members is None:
+    kind = cycle.kind
+    if not isinstance(kind, Native) or kind.started is None:
         return None
-    there = len(members.members)
-    if started.requested is None:
-        return _strangers(cycle) if there else None
-    if complete(cycle.observation):
-        return None
-    if not started.requested and not there:
+    if kind.started.requested is None:
+        return _strangers(cycle) if kind.listed else None
+    if kind.complete or not (kind.started.requested or kind.listed):
         return None
     return hold(cycle, Finding.of(What.UNTIL_COUNT))
 
@@ -49,7 +44,7 @@ def waited(cycle: Cycle) -> float:
 
 def hold(cycle: Cycle, until: Finding) -> Step:
     """Do nothing else until members and consumers agree; say so when that takes longer than a consumer needs to start."""
-    started, members = cycle.observation.started, cycle.observation.members
+    started = cycle.kind.started
     requested, running = (started.requested or frozenset(), started.running) if started else (frozenset(), frozenset())
     lasted, limit_s = waited(cycle), cycle.policy.worker_start_timeout_s
     differ = Finding.of(
@@ -57,7 +52,7 @@ def hold(cycle: Cycle, until: Finding) -> Step:
         requested=len(requested),
         running=len(running),
         members=_now(cycle),
-        state=members.state if members else "UNKNOWN",
+        state=cycle.kind.phase,
         lasted_s=lasted,
     )
     reason = Reason.NOT_READY
@@ -72,20 +67,19 @@ def _strangers(cycle: Cycle) -> Step:
 
 
 def start_first(cycle: Cycle) -> Step | None:
-    """Ask for as many as the load needs at least when nobody consumes: who assigns, and how, shows only then."""
-    members = cycle.observation.members
-    if members is None or members.members or not cycle.load.rates:
+    """Ask for as many as the load needs at least when no member consumes: who assigns, and how, shows only then."""
+    if cycle.kind.listed or not cycle.load.rates:
         return None
     count = min(max(cycle.floor, cycle.size.lower_bound), max(cycle.floor, most_consumers(cycle, hard_only=True).count))
     finding = Finding.of(
         What.NOT_CONSUMED, listed=len(cycle.load.partitions), total_bytes_per_s=cycle.load.total_bytes_per_s, count=count
     )
-    requested = numbered(cycle.observation, count)
+    requested = numbered(cycle.kind.started, count)
     return Step(reason=Reason.PARTITIONS_CHANGED, findings=(finding,), requested=requested, counted=True, ordered=True)
 
 
 def refuse_unpredictable(cycle: Cycle) -> Step | None:
-    """Change nothing where nobody can say what another number of consumers would get."""
+    """Change nothing where it cannot be predicted what another number of consumers would get."""
     if cycle.outlook is None or not isinstance(cycle.outlook.group, Unpredictable):
         return None
     return Step(reason=Reason.ASSIGNOR_UNPREDICTABLE, findings=(cycle.outlook.group.why,), inert=True, counted=True)
@@ -140,7 +134,7 @@ def _grown(cycle: Cycle) -> Step | None:
         no_relief = Finding.of(What.NO_RELIEF, assignor=group.assignor) if looked_at else bound.finding
         return replace(why.saying(no_relief, *_remedies(cycle, count)), limited_by=limit or Reason.ASSIGNOR_LIMIT)
     remedies = () if count.enough else _remedies(cycle, count)
-    wanted = numbered(cycle.observation, count.best.consumers)
+    wanted = numbered(cycle.kind.started, count.best.consumers)
     return replace(why.saying(*_foretold(group, count.best), *remedies), limited_by=limit, requested=wanted)
 
 
@@ -194,8 +188,7 @@ def shrink(cycle: Cycle) -> Step | None:
 
 def _if_dynamic(cycle: Cycle, step: Step) -> Step:
     """Return a step that takes consumers away, or nothing in its place where their partitions would stand still."""
-    members = cycle.observation.members
-    if members is None or not any(m.instance is not None for m in members.members):
+    if not any(m.instance is not None for m in cycle.kind.listed):
         return step
     static = replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
     return replace(step.saying(static), limited_by=Reason.STATIC_MEMBERS, requested=None)
@@ -205,11 +198,11 @@ def _ask(cycle: Cycle, count: int, why: Step) -> Step:
     group = _group(cycle)
     told = forecast(group, cycle.load.rates, count) if group is not None and cycle.load.rates else None
     foretold = _foretold(group, told) if group is not None and told is not None else ()
-    return replace(why.saying(*foretold), requested=numbered(cycle.observation, count), counted=True)
+    return replace(why.saying(*foretold), requested=numbered(cycle.kind.started, count), counted=True)
 
 
 def _now(cycle: Cycle) -> int:
-    return len(cycle.observation.members.members) if cycle.observation.members is not None else 0
+    return len(cycle.kind.listed)
 
 
 def _group(cycle: Cycle) -> NativeGroup | None:

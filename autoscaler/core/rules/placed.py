@@ -17,12 +17,12 @@ def settle_members(cycle: Cycle) -> Step | None:
     One that is gone comes back under its name and gets what it held, in the same rebalance in which it joins. After
     ``worker_start_timeout_s`` the others go on without it; a member too many is waited for as long as it stays.
     """
-    started, members = cycle.observation.started, cycle.observation.members
-    if started is None or members is None or started.requested is None:
+    started = cycle.kind.started
+    if started is None or started.requested is None:
         return settle(cycle)
-    here = [started.slots.get(m.member_id) for m in members.members]
+    here = [started.slots.get(m.member_id) for m in cycle.kind.listed]
     if len(here) == len(started.running) and cycle.outlook is not None and cycle.outlook.group is not None:
-        return None  # nobody comes or goes: what is wrong with their names or subscriptions is said by another rule
+        return None  # no member comes or goes: what is wrong with their names or subscriptions is said by another rule
     if len(set(here)) < len(here) or not set(here) <= started.running or started.leaving:
         return hold(cycle, Finding.of(What.UNTIL_NAMES))
     if not cycle.present.orphans or waited(cycle) > cycle.policy.worker_start_timeout_s:

@@ -101,7 +101,7 @@ def _limit(cycle: Cycle, count: int) -> tuple[Reason, int] | None:
 
 
 def _towards(cycle: Cycle, slots: list[int], placed: Placement[TopicPartition], why: Step) -> Step:
-    """Give the contents to the consumers in their order, as published: whoever held them."""
+    """Give the contents to the consumers in their order, as published, whichever held them before."""
     free = (c for c in range(len(slots) + len(placed)) if c not in slots)
     to = [*slots, *(next(free) for _ in placed[len(slots) :])]
     owner = {p: to[i] for i, held in enumerate(placed) for p in held}

@@ -41,7 +41,7 @@ def _relieved(cycle: Cycle) -> Step | None:
     )
     plan, limit = fitted.plan, limit_of_fit(cycle, fitted, bound)
     why = Step(reason=Reason.RATE_ABOVE_CAPACITY, findings=_overload(cycle, fitted, bound), limited_by=limit, hot=size.hot)
-    more = plan.consumers > len(present.holders)  # relieves somebody, if not yet who carries most
+    more = plan.consumers > len(present.holders)  # relieves a consumer, if not yet the one that carries most
     if fitted.capacity > policy.usable_bytes_per_s and not more and not worthwhile(cycle, plan.owner):
         return why.saying(Finding.of(What.NO_BETTER, most=at_most, tolerance_ratio=policy.tolerance_ratio))
     return approach(cycle, plan.owner, why)

@@ -1,4 +1,4 @@
-"""Rules for partitions that nobody holds: the first plan, a lost consumer, partitions added. None of them moves anything else."""
+"""Rules for partitions without a live owner: the first plan, a lost consumer, partitions added. They move nothing else."""
 
 from autoscaler.core.cycle.context import Cycle, Step, error_of
 from autoscaler.core.cycle.utilisation import of_each

@@ -8,11 +8,11 @@ from autoscaler.core.assignors.consumer_count import fewest
 from autoscaler.core.assignors.forecast import Roof
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group, unplaceable
+from autoscaler.core.group.kinds import Kind, Native, Placed
 from autoscaler.core.group.limits import Orders
-from autoscaler.core.group.observed_group import follows_placement
 from autoscaler.core.load.group_load import GroupLoad
 from autoscaler.core.sizing.size import Size
-from autoscaler.model import GroupMembers, Observation
+from autoscaler.model import GroupMembers, LoadSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,25 +21,27 @@ class Outlook:
 
     Attributes:
         group: As its assignor sees it, or why its assignment cannot be predicted; ``None``: it follows a placement, by load.
-        enough: The smallest number, up to the most that may be, that leaves nobody above the usable rate; ``None`` if none does.
+        members: How many there are.
+        enough: The smallest number, up to the most that may be, with no consumer above the usable rate; ``None`` if none does.
         calm: How few of those that are there would do with a tolerance kept free on each; ``None`` if all are needed.
     """
 
     group: NativeGroup | Unpredictable | None
+    members: int
     enough: int | None = None
     calm: int | None = None
 
 
-def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders: Orders) -> Outlook | None:
+def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Policy, orders: Orders) -> Outlook | None:
     """Return the outlook of a native group; ``None`` for a managed one, and while its members are not known or not settled."""
-    members = observation.members
-    if policy.assignment != "native" or observation.state is not None or members is None or members.state.upper() != "STABLE":
+    if not isinstance(kind, Native) or not kind.stable:
         return None
-    if follows_placement(observation):
-        return Outlook(group=unplaceable(members, load.partitions, observation.started))
-    group = read_group(members, load.partitions, _topic_ids(observation), _leaving(members, policy.group))
+    members = kind.members
+    if isinstance(kind, Placed):
+        return Outlook(group=unplaceable(members, load.partitions, kind.started), members=len(members.members))
+    group = read_group(members, load.partitions, _topic_ids(snapshot), _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
-        return Outlook(group=group)
+        return Outlook(group=group, members=len(members.members))
     now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
     most = min(orders.most, len(load.partitions))
     usable, calmly = roofs(policy)
@@ -48,11 +50,7 @@ def look_ahead(observation: Observation, load: GroupLoad, policy: Policy, orders
     calm = fewest(group, load.rates, calmly, at_least=least, at_most=min(now - 1, most))
     if calm is None and len(load.partitions) < now:
         calm = len(load.partitions)  # the others hold nothing
-    return Outlook(
-        group=group,
-        enough=enough,
-        calm=calm,
-    )
+    return Outlook(group=group, members=now, enough=enough, calm=calm)
 
 
 def roofs(policy: Policy) -> tuple[Roof, Roof]:
@@ -61,13 +59,12 @@ def roofs(policy: Policy) -> tuple[Roof, Roof]:
     return Roof(usable, usable, tolerance), Roof(policy.calm_bytes_per_s, usable, tolerance)
 
 
-def sized(size: Size, outlook: Outlook | None, observation: Observation) -> Size:
+def sized(size: Size, outlook: Outlook | None) -> Size:
     """Return a cycle's figures with the numbers of consumers that the group's own assignor takes."""
     if outlook is None or not isinstance(outlook.group, NativeGroup) or not size.wanted:
         return size
-    now = len(observation.members.members) if observation.members is not None else 0
     wanted = size.wanted if outlook.enough is None else outlook.enough
-    return replace(size, wanted=wanted, calm=now if outlook.calm is None else outlook.calm)
+    return replace(size, wanted=wanted, calm=outlook.members if outlook.calm is None else outlook.calm)
 
 
 def _leaving(members: GroupMembers, group: str) -> tuple[str, ...]:
@@ -81,5 +78,5 @@ def _leaving(members: GroupMembers, group: str) -> tuple[str, ...]:
     return tuple(sorted(numbers, key=lambda m: -int(numbers[m])))
 
 
-def _topic_ids(observation: Observation) -> Mapping[str, str]:
-    return {x.partition.topic: x.topic_id for x in observation.snapshot.loads if x.topic_id}
+def _topic_ids(snapshot: LoadSnapshot) -> Mapping[str, str]:
+    return {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}

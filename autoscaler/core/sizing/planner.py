@@ -123,7 +123,7 @@ class Planner:
         return fewer_uneven(ask, capacity, keep)
 
     def unowned(self, rates: Rates, capacity: float, owner: Owners, receivers: Collection[int]) -> dict[TopicPartition, int]:
-        """Return the placement in which partitions without an owner go to those who may receive; nobody else moves."""
+        """Return the placement in which partitions without an owner go to those that may receive; nothing else moves."""
         if self.gauge:
             ask = Uneven(rates=rates, gauge=self.gauge, previous=owner, consumers=sorted(receivers))
             return place_unowned_uneven(ask, capacity)

@@ -24,7 +24,7 @@ class Size:
         loads: Bytes per second of every present consumer, by measured and carried rates; its level where there is a gauge.
         overloaded: Consumers above the limit with more than one partition with traffic, by decreasing load.
         hot: Partitions with the largest rates on the overloaded consumers.
-        planned: What the algorithm places when nothing bounds it, where somebody is to be told; ``None`` otherwise.
+        planned: What the algorithm places when nothing bounds it, where it is to be told; ``None`` otherwise.
         wanted: Consumers that the load takes when nothing bounds them; 0 without a measurement.
         calm: How few would do when a tolerance is kept free on each; ``None`` without a measurement.
         lower_bound: No placement uses fewer.
