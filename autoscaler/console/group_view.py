@@ -54,19 +54,14 @@ class Progress:
 
 @dataclass(slots=True)
 class View:
-    """What is shown of one group: its latest cycle, what it changed last, and how it went.
-
-    Attributes:
-        started_at: What times are counted from, seconds since the Unix epoch; ``None``: from the first cycle.
-        note: A line of the program that shows the view, such as what it is waiting for.
-    """
+    """What is shown of one group: its latest cycle, what it changed last, and how it went."""
 
     group: str
-    started_at: float | None = None
+    started_at: float | None = None  # what times are counted from, seconds since the Unix epoch; ``None``: from the first cycle
     latest: Cycle | None = None
     changes: deque[Cycle] = field(default_factory=lambda: deque(maxlen=_CHANGES_SHOWN))
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
-    note: str = ""
+    note: str = ""  # a line of the program that shows the view, such as what it is waiting for
 
     def take(self, cycle: Cycle) -> None:
         """Add the next cycle, if it is the group's."""

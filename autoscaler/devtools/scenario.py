@@ -24,15 +24,10 @@ _RISE, _DROP = 0.4, 0.2  # share of the ramp until its peak, of the fall until i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Rates at one time.
+    """Rates at one time."""
 
-    Attributes:
-        at_s: Seconds since the load's start.
-        bytes_per_s: Payload rate of each partition, by number.
-    """
-
-    at_s: float
-    bytes_per_s: tuple[float, ...]
+    at_s: float  # seconds since the load's start
+    bytes_per_s: tuple[float, ...]  # payload rate of each partition, by number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

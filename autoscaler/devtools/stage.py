@@ -60,21 +60,17 @@ class Options:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """The running parts of one demo.
-
-    Attributes:
-        config: The job's configuration file, relative to the project.
-        programs: What was started and is not waited for, by name.
-    """
+    """The running parts of one demo."""
 
     options: Options
     console: Console
-    config: str
+    config: str  # the job's configuration file, relative to the project
     clock: SystemClock = field(default_factory=SystemClock)
     broker: Broker
     settings: Settings
     view: View
     tail: CycleTail
+    # What was started and is not waited for, by name
     programs: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
 
     @classmethod

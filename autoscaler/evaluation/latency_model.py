@@ -17,17 +17,11 @@ _BISECTIONS = 100  # halves any range of floats down to neighbours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """Latencies in seconds: per line ``max(start + slope * i, 0)`` for i from 0 to ``count - 1``, one per byte.
+    """Latencies in seconds: per line ``max(start + slope * i, 0)`` for i from 0 to ``count - 1``, one per byte."""
 
-    Attributes:
-        starts: Seconds, ``float64[lines]``.
-        slopes: Seconds per byte, ``float64[lines]``.
-        counts: Bytes, ``int64[lines]``.
-    """
-
-    starts: NDArray[np.float64]
-    slopes: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    starts: NDArray[np.float64]  # seconds, ``float64[lines]``
+    slopes: NDArray[np.float64]  # seconds per byte, ``float64[lines]``
+    counts: NDArray[np.int64]  # bytes, ``int64[lines]``
 
     @classmethod
     def pooled(cls, several: Sequence["Latencies"]) -> "Latencies":

@@ -14,34 +14,23 @@ from autoscaler.packing.kernels.drift import DriftEstimator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """An algorithm with its options under the name that tables show.
+    """An algorithm with its options under the name that tables show."""
 
-    Attributes:
-        name: How it is called in tables, unlike any other that it is compared with.
-        algorithm: One of ``packing.ALGORITHMS``.
-        options: What the algorithm is asked.
-        as_listed: Whether it is given the partitions in the order in which each measurement lists them, not by their keys.
-    """
-
-    name: str
-    algorithm: str
-    options: Given
+    name: str  # how it is called in tables, unlike any other that it is compared with
+    algorithm: str  # one of ``packing.ALGORITHMS``
+    options: Given  # what the algorithm is asked
+    # Whether it is given the partitions in the order in which each measurement lists them, not by their keys
     as_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a planner did over a stream, per measurement.
+    """What a planner did over a stream, per measurement."""
 
-    Attributes:
-        consumers: ``int64[measurements]``: how many hold something.
-        r_scores: ``float64[measurements]``: rate of what moved over one consumer's capacity, 0 at the first measurement.
-        moved: ``int64[measurements]``: how many partitions moved.
-    """
-
-    consumers: NDArray[np.int64]
+    consumers: NDArray[np.int64]  # ``int64[measurements]``: how many hold something
+    # ``float64[measurements]``: rate of what moved over one consumer's capacity, 0 at the first measurement
     r_scores: NDArray[np.float64]
-    moved: NDArray[np.int64]
+    moved: NDArray[np.int64]  # ``int64[measurements]``: how many partitions moved
 
 
 def owners(

@@ -9,15 +9,11 @@ from numpy.typing import NDArray
 
 
 class Recorded(NamedTuple):
-    """A stream as recorded.
+    """A stream as recorded."""
 
-    Attributes:
-        rates: ``float64[measurements, partitions]``, partitions by topic and number, the order in which planners break ties.
-        listed: ``int64[measurements, partitions]``: the order in which each measurement lists them.
-    """
-
+    # ``float64[measurements, partitions]``, partitions by topic and number, the order in which planners break ties
     rates: NDArray[np.float64]
-    listed: NDArray[np.int64]
+    listed: NDArray[np.int64]  # ``int64[measurements, partitions]``: the order in which each measurement lists them
 
 
 def read_stream(path: Path) -> Recorded:

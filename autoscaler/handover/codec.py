@@ -52,19 +52,12 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a pair of bytes says.
+    """What a pair of bytes says."""
 
-    Attributes:
-        key: The structured key; ``None`` if it is none of ours.
-        record: The record; ``None`` for a tombstone and for whatever is to be ignored.
-        tombstone: The key was deleted.
-        ignored: Why there is neither; empty otherwise.
-    """
-
-    key: Key | None = None
-    record: Record | None = None
-    tombstone: bool = False
-    ignored: str = ""
+    key: Key | None = None  # the structured key; ``None`` if it is none of ours
+    record: Record | None = None  # the record; ``None`` for a tombstone and for whatever is to be ignored
+    tombstone: bool = False  # the key was deleted
+    ignored: str = ""  # why there is neither; empty otherwise
 
 
 def partition_for(group: str, partitions: int) -> int:

@@ -44,23 +44,16 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A partition that has arrived at its planned owner.
-
-    Attributes:
-        source: Who had it planned before; ``None`` for a first owner.
-        released_at: Broker's time of its release; ``None`` where no worker released it.
-        taken_at: Broker's time of the new owner's first heartbeat that names it.
-        offset: Where the new owner began; -1 if unknown.
-    """
+    """A partition that has arrived at its planned owner."""
 
     tp: Tp
     topic: str
     epoch: int
-    source: Incarnation | None
+    source: Incarnation | None  # who had it planned before; ``None`` for a first owner
     owner: Incarnation
-    released_at: float | None
-    taken_at: float
-    offset: int
+    released_at: float | None  # broker's time of its release; ``None`` where no worker released it
+    taken_at: float  # broker's time of the new owner's first heartbeat that names it
+    offset: int  # where the new owner began; -1 if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,27 +76,18 @@ class _Held:
 
 @dataclass(slots=True)
 class ControllerState:
-    """One group as its logs say; records of other groups and of another control topic are ignored.
-
-    Attributes:
-        plan: The latest committed plan of this control topic.
-        controller: The latest controller; ``None`` before the first.
-        over: Who is expired (and by what evidence) or has left.
-        log: The heartbeat log as evidence of time passed.
-        heard_number: The highest number that a controller's tick of this group has named.
-        heard_epoch: The highest epoch that a heartbeat of this group has named, of whichever control topic.
-    """
+    """One group as its logs say; records of other groups and of another control topic are ignored."""
 
     group: str
     control_id: str
     lease_s: float
-    plan: Plan | None = None
-    controller: TakeOver | None = None
-    over: dict[Incarnation, str] = field(default_factory=dict)
+    plan: Plan | None = None  # the latest committed plan of this control topic
+    controller: TakeOver | None = None  # the latest controller; ``None`` before the first
+    over: dict[Incarnation, str] = field(default_factory=dict)  # who is expired (and by what evidence) or has left
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
-    log: HeartbeatLog = field(init=False)
-    heard_epoch: int = 0
-    heard_number: int = 0
+    log: HeartbeatLog = field(init=False)  # the heartbeat log as evidence of time passed
+    heard_epoch: int = 0  # the highest epoch that a heartbeat of this group has named, of whichever control topic
+    heard_number: int = 0  # the highest number that a controller's tick of this group has named
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
     _owners: frozenset[Incarnation] = frozenset()  # of the plan: most looks find that none of them is over
     _left: set[Incarnation] = field(default_factory=set)

@@ -15,32 +15,22 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What the controller wants.
-
-    Attributes:
-        valid_s: For how long it counts after it was written, if it is not written again.
-        owners: Name of the member that is to hold a partition.
-    """
+    """What the controller wants."""
 
     group: str
-    valid_s: float
-    owners: Mapping[Tp, str]
+    valid_s: float  # for how long it counts after it was written, if it is not written again
+    owners: Mapping[Tp, str]  # name of the member that is to hold a partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One member, as it presents itself when it joins.
-
-    Attributes:
-        owned: What it holds, as far as it knows.
-        generation: Of the group, in which it got that; -1 if it does not say.
-    """
+    """One member, as it presents itself when it joins."""
 
     member_id: str
     name: str
     topics: frozenset[str]
-    owned: frozenset[Tp]
-    generation: int = -1
+    owned: frozenset[Tp]  # what it holds, as far as it knows
+    generation: int = -1  # of the group, in which it got that; -1 if it does not say
 
 
 def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp], int]:

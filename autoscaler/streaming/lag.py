@@ -43,15 +43,10 @@ class Commits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lags:
-    """Columns of every partition of every group: NaN and -1 are unknown (``committed`` -2: unknown).
+    """Columns of every partition of every group: NaN and -1 are unknown (``committed`` -2: unknown)."""
 
-    Attributes:
-        group: Index of the group, rising.
-        at: Index of the state's row, rising within a group.
-    """
-
-    group: Array
-    at: Array
+    group: Array  # index of the group, rising
+    at: Array  # index of the state's row, rising within a group
     records: Array
     bytes: Array
     seconds: Array

@@ -36,20 +36,15 @@ def bucket_of(topic: str, buckets: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the source is to read of one cluster.
-
-    Attributes:
-        buckets: State buckets of a cluster.
-        place: Its buckets begin at so many times ``buckets`` (``checkpoint.claim``).
-    """
+    """What the source is to read of one cluster."""
 
     connection: Mapping[str, Setting]
     topics_of: Mapping[str, tuple[str, ...]]
     read_committed: bool
     read_timeout_s: float
     metadata_every_s: float
-    buckets: int
-    place: int = 0
+    buckets: int  # state buckets of a cluster
+    place: int = 0  # its buckets begin at so many times ``buckets`` (``checkpoint_guard.claim``)
 
     @staticmethod
     def parse(text: str) -> "tuple[Plan, ...]":

@@ -33,25 +33,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Run:
-    """One partition from its start until it is stopped; a partition that comes back is another run.
-
-    Attributes:
-        position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
-            committed, by this worker last at ``committed_at``; never yet: how long ago its predecessor did is not known.
-        stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
-        astray: The log does not hold its next offset; what came before is worked off.
-    """
+    """One partition from its start until it is stopped; a partition that comes back is another run."""
 
     tp: Tp
     topic: str
     epoch: int
-    position: int
-    processed: int
+    position: int  # offset from which the next record is expected
+    processed: int  # all below is processed
+    # All below is committed, by this worker last at ``committed_at``; never yet: how long ago its predecessor did is not known
     committed: int
     committed_at: float = float("-inf")
-    stopping: bool = False
-    handed: bool = False
-    astray: bool = False
+    stopping: bool = False  # nothing of it is handed out any more
+    handed: bool = False  # the batch in flight has handed out records of it
+    astray: bool = False  # the log does not hold its next offset; what came before is worked off
 
 
 @dataclass(slots=True)

@@ -38,21 +38,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What one cycle gives the audit.
-
-    Attributes:
-        snapshot: ``None`` where only the plan's summary survived a crash.
-        cluster: Name of the group's cluster.
-        recovered: The cycle's own life ended before its rows were written.
-    """
+    """What one cycle gives the audit."""
 
     decision: Decision
-    snapshot: LoadSnapshot | None
+    snapshot: LoadSnapshot | None  # ``None`` where only the plan's summary survived a crash
     outcomes: tuple[ActionOutcome, ...]
     handovers: tuple[HandoverDone, ...]
     owner: Owners
-    recovered: bool = False
-    cluster: str | None = None
+    recovered: bool = False  # the cycle's own life ended before its rows were written
+    cluster: str | None = None  # name of the group's cluster
 
     @property
     def acted(self) -> bool:

@@ -33,17 +33,13 @@ _DEFAULTS = [signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP]  # wh
 
 @dataclass(slots=True, kw_only=True)
 class _Slot:
-    """A slot that has run; ``process`` is ``None`` when nothing of it runs now.
-
-    Attributes:
-        kill_at: Being drained; killed then.
-        rest_until: The process that was started has ended and left others behind, which were told to end and are killed then.
-    """
+    """A slot that has run; ``process`` is ``None`` when nothing of it runs now."""
 
     record: SlotRecord
     process: psutil.Process | None = None
     started: float = 0.0
-    kill_at: float | None = None
+    kill_at: float | None = None  # being drained; killed then
+    # The process that was started has ended and left others behind, which were told to end and are killed then
     rest_until: float | None = None
     failures: int = 0
     not_before: float = 0.0

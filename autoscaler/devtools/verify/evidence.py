@@ -22,12 +22,7 @@ _BATCH = 10_000
 
 @dataclass(slots=True)
 class Tenure:
-    """What one worker processed of one partition under one granting epoch.
-
-    Attributes:
-        descents: How often an offset was not above the one before it.
-        before_last_ns: When all but its last record had been processed; 0 where it has one.
-    """
+    """What one worker processed of one partition under one granting epoch."""
 
     worker: str
     partition: int
@@ -37,8 +32,8 @@ class Tenure:
     first_offset: int
     last_offset: int
     records: int = 1
-    descents: int = 0
-    before_last_ns: int = 0
+    descents: int = 0  # how often an offset was not above the one before it
+    before_last_ns: int = 0  # when all but its last record had been processed; 0 where it has one
 
     def extend(self, offset: int, at_ns: int) -> None:
         """Add the next record of the worker's log."""

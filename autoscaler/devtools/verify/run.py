@@ -11,30 +11,22 @@ class EvidenceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the run was, as ``run.json`` says.
-
-    Attributes:
-        usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
-        cycles: The job's line per cycle.
-        flush_s: Rows of cycles that did nothing may wait that long; a kill loses them.
-        native: Kafka assigned the partitions: what is promised of handovers does not hold, that nothing is lost does.
-        paused: How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late.
-        load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
-    """
+    """What the run was, as ``run.json`` says."""
 
     bootstrap: str
     topic: str
     group: str
     window_s: float
-    usable_bytes_per_s: float
-    load_from_s: float
+    usable_bytes_per_s: float  # payload rate that one consumer may carry at the target utilisation
+    load_from_s: float  # when the load began, seconds since the Unix epoch; ``load_to_s`` when it ended
     load_to_s: float
     logs: Path
     tables: Path
-    cycles: Path
+    cycles: Path  # the job's line per cycle
     produced: Path
-    flush_s: float
-    native: bool = False
+    flush_s: float  # rows of cycles that did nothing may wait that long; a kill loses them
+    native: bool = False  # Kafka assigned the partitions: what is promised of handovers does not hold, that nothing is lost does
+    # How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late
     paused: int = 0
 
     @classmethod
