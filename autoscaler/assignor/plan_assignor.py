@@ -28,9 +28,7 @@ _SECOND_ROUND_S = 5.0  # after the first, if what was withheld has not been aske
 class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the library has no types
     """Assigns as the controller's placement says; every member gives up everything at a rebalance (eager).
 
-    Args:
-        name: What this member is called in placements: stable over restarts, different for each member.
-        placements: Where the latest one comes from.
+    ``name`` is what this member is called in placements: stable over restarts, different for each member.
     """
 
     name = "autoscaler-plan"

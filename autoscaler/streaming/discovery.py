@@ -32,7 +32,7 @@ Described = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Partitions in rising order, and for each the id of the broker that leads it (-1: nobody)."""
+    """Partitions in rising order, and for each the id of the broker that leads it (-1: none)."""
 
     topic_id: str
     partitions: Ints

@@ -31,13 +31,9 @@ class Arrived:
 
 
 def arrived(was: Array, facts: Facts, counted: Array, rules: Rules) -> Arrived:
-    """Judge one interval per partition.
+    """Judge one interval per partition, of good facts only.
 
-    Args:
-        was: ``ROW`` of each fact's partition as the read before left it.
-        facts: Good ones only.
-        counted: There was a read before, and it was of the same log.
-        rules: How to count.
+    ``was`` is each one's ``ROW`` as the read before left it; ``counted`` says where there was such a read, of the same log.
     """
     held = was["held"] > 0
     held_end, held_size = np.where(held, was["held_end"], was["end"]), np.where(held, was["held_size"], was["size"])

@@ -107,7 +107,7 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     """
     shares, leaderless = _shares(plan, picture)
     missing = {t: _absent(t, picture) for t in sorted(plan.names | picture.missing.keys()) if t not in picture.topics}
-    if picture.error and not picture.topics:  # or nobody could tell this from a cluster on which a pattern means nothing
+    if picture.error and not picture.topics:  # else this would look like a cluster on which a pattern means nothing
         missing |= dict.fromkeys(plan.patterns, picture.error)
     wanted = {g: _wanted(topics, picture) for g, topics in plan.topics_of.items()}
     coordinated = {g for s in shares for g in s.groups}

@@ -60,14 +60,7 @@ class CycleLog:
     """
 
     def __init__(self, path: Path, clock: Clock, *, max_bytes: int = 64 << 20, keep: int = 3) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: The file; its directory is made when needed.
-            clock: Stamps lines that carry no ``t``.
-            max_bytes: Size at which the file is rotated.
-            keep: Rotated files that stay, one at least.
-        """
+        """Open nothing yet; ``clock`` stamps lines that carry no ``t``, and ``keep`` rotated files stay, one at least."""
         self._path = path
         self._clock = clock
         self._file = _File(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", delay=True)

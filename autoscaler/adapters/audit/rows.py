@@ -129,7 +129,7 @@ def snapshot_of(row: Mapping[str, Any]) -> LoadSnapshot:
 
 
 def owners_of(row: Mapping[str, Any]) -> dict[TopicPartition, str]:
-    """Return who held each partition, from a row of ``loads``: slot or member id as text; nobody's are left out."""
+    """Return each partition's owner, from a row of ``loads``: slot or member id as text; those without one are left out."""
     measured, owners = encoding.unpack(row["measured"])
     return {x.partition: o for x, o in zip(measured, owners, strict=True) if o is not None}
 

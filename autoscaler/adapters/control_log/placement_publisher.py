@@ -1,6 +1,6 @@
 """Writes a native group's placement into the control log, for ``autoscaler.assignor`` to read: fenced like a plan.
 
-A placement is written again before it lapses, so that assignors notice when nobody does any more.
+A placement is written again before it lapses, so that assignors notice when the controller stops.
 """
 
 import time
@@ -18,13 +18,7 @@ _RENEWALS = 4.0  # within the time for which a placement counts
 
 
 class KafkaPlacements:
-    """Publishes the placement of one group.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id.
-        replication_factor: Of the control log's topics where they are not there yet; ``None``: 3, or the brokers if fewer.
-        valid_s: For how long members follow a placement that is not written again.
+    """Publishes the placement of one group; members follow it for ``valid_s`` unless it is written again.
 
     Raises:
         TransientError: The brokers do not answer right now.

@@ -50,25 +50,17 @@ _LOOK_S = 2.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
-_SAYS_SO_S = 1.0  # within which who has fenced this controller says that it is its successor
+_SAYS_SO_S = 1.0  # within which a successor that has fenced this controller says that it is one
 _POLL_S = 0.02
 _TRIES = 5
 _CHECK_S = 300.0  # between two looks at the configuration of the control log's topics
 
 
 class KafkaControl:
-    """One group's control log; starting one fences its predecessor.
+    """One group's control log; starting one fences its predecessor. ``reset_policy`` and ``park_after`` as in ``ControlOffsets``.
 
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id, which is also its workers' ``group.id``.
-        topics: What the group consumes: names, patterns, what is left out of these.
-        reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
-        lease_s: Lease of workers that no heartbeat has told one of, in seconds.
-        replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
-        slot_of: Slot that a worker of a name fills.
-        clock: Time.
-        park_after: Owners in a row that may be lost at one committed offset before a partition is parked; ``None``: any number.
+    Workers of which no heartbeat has told a lease have ``lease_s``. The two topics, where they have to be created, get
+    ``replication_factor`` replicas; ``None``: 3, or the number of brokers if fewer.
 
     Raises:
         SettingsError: A topic does not exist or is configured wrongly, or a permission is missing; says what to do.
@@ -105,7 +97,7 @@ class KafkaControl:
         self._barrier = 0  # what must have been read before anything is decided
         self._fenced = False
         self._incarnation = str(uuid4())
-        self._number: int | None = None  # of this controller; None: it has not taken over yet, so nobody can have from it
+        self._number: int | None = None  # of this controller; None: it has not taken over yet, so no other can have from it
         try:
             self._open()
         except BaseException:
@@ -205,15 +197,15 @@ class KafkaControl:
         except BaseException:
             log.close()
             raise
-        self._log = log  # not earlier: who has not read all of it and taken it over starts anew
+        self._log = log  # not earlier: a controller that has not read all of it and taken it over starts anew
         return log
 
     def _take_id(self) -> None:
-        """Fence whoever else writes for this group, and end what was begun."""
+        """Fence every other controller of this group, and end what was begun."""
         self._transactions.take(f"{CONTROL_TOPIC}/{self._partition}/{self._group}", self._partition)
 
     def _take_over(self, log: LogReader) -> None:
-        """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
+        """Say in the log that this is the latest controller; a predecessor that has fenced it meanwhile reads that (rule 1)."""
         for _ in range(_TRIES):
             self._end_if_superseded()
             latest = self._state.controller
@@ -322,7 +314,7 @@ class KafkaControl:
         raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
 
     def _check_configuration(self, log: LogReader) -> None:
-        """Look now and then whether somebody has altered the topics, once the broker has just been heard; else another time.
+        """Look now and then whether the topics have been altered, once the broker has just been heard; else another time.
 
         Raises:
             SettingsError: The protocol would not hold; says what to write. Asked again with the next call.
@@ -369,8 +361,9 @@ class KafkaControl:
     def _resolve(self, log: LogReader) -> None:
         """Find out what became of an unfinished transaction, by ending it and reading the log.
 
-        Who has been fenced waits first for its successor to say so: taking the transactional id again fences it back. Where
-        nobody does, the coordinator has ended a transaction that took too long, or a predecessor has resolved one of its own.
+        A controller that has been fenced waits first for its successor's record: taking the transactional id again fences that
+        one. If no such record comes, the coordinator has ended a transaction that took too long, or a predecessor has resolved
+        one of its own.
 
         Raises:
             FencedError: Another controller has taken over.

@@ -15,13 +15,7 @@ _DRIFT_RATIO = 0.95  # half of what the margin allows
 
 
 class Remarks:
-    """Says of each incarnation, once, what is odd about it.
-
-    Args:
-        group: The group's id.
-        slot_of: Slot that a worker of a name fills.
-        lease_s: Lease that the controller is configured with, in seconds.
-    """
+    """Says of each incarnation, once, what is odd about it; ``lease_s`` is the one that the controller is configured with."""
 
     def __init__(self, group: str, slot_of: SlotOf, lease_s: float) -> None:
         self._group, self._slot_of, self._lease_s = group, slot_of, lease_s

@@ -1,7 +1,7 @@
 """Membership of consumer groups, read in the background: implements ``ports.GroupReader`` on Kafka.
 
 One thread asks for all groups every few seconds; a cycle takes the latest answer and never waits. Used for native groups, and to
-refuse a managed group that somebody else subscribes with (``docs/handover.md``, rule 13). It asks with kafka-python: where a
+refuse a managed group that other consumers subscribe with (``docs/handover.md``, rule 13). It asks with kafka-python: where a
 coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
@@ -43,13 +43,7 @@ _STATES = {
 
 
 class KafkaGroupReader:
-    """Reads the membership of groups; ``members`` answers from the latest read.
-
-    Args:
-        connection: librdkafka's connection settings.
-        groups: Ids of the groups.
-        clock: Time.
-        every_s: Seconds between reads.
+    """Reads the membership of groups every ``every_s``; ``members`` answers from the latest read.
 
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.

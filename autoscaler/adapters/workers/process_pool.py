@@ -45,7 +45,7 @@ class _Slot:
     not_before: float = 0.0
 
 
-_LONGEST_SLOT = 10  # digits; anybody may write any name into the logs
+_LONGEST_SLOT = 10  # digits; a worker may write any name into the logs
 
 
 def slot_of(group: str, worker_name: str) -> int | None:
@@ -56,15 +56,10 @@ def slot_of(group: str, worker_name: str) -> int | None:
 
 
 class ProcessPool:
-    """Starts, drains, restarts and adopts the worker processes of one group.
+    """Starts, drains, restarts and adopts the worker processes of one group, which are named ``{group}-{slot}``.
 
-    Args:
-        group: Workers are named ``{group}-{slot}``.
-        settings: Command, environment, and how long to wait for what; ``{python}`` in the command is this interpreter.
-        directory: For the workers' logs (``worker-<slot>.log``), the records that survive a restart, and the lock. One per group,
-            on a local disk.
-        environment: Added to every worker's environment; the settings' own environment overrides it.
-        clock: For back-off and deadlines.
+    ``directory``, one per group and on a local disk, has the workers' logs (``worker-<slot>.log``), the records that survive a
+    restart, and the lock. ``environment`` is added to every worker's; that of the settings overrides it.
     """
 
     def __init__(
@@ -269,7 +264,7 @@ class ProcessPool:
 
 
 def _reap(pid: int) -> None:
-    """Take the exit status of an own child; an adopted one is somebody else's."""
+    """Take the exit status of an own child; an adopted one is another process's."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -80,7 +80,7 @@ def find(record: SlotRecord) -> psutil.Process | None:
 def left_of(record: SlotRecord) -> tuple[psutil.Process, ...]:
     """Return what still runs of a record's session besides its leader, such as the worker that a shell had started.
 
-    By the session and by the instance in the environment: after a restart of the machine both numbers may be somebody else's.
+    By the session and by the instance in the environment: after a restart of the machine both numbers may be another process's.
     """
     found = []
     for pid in psutil.pids():
