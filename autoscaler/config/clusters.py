@@ -68,7 +68,7 @@ def connection_problems(connection: Mapping[str, object]) -> list[str]:
         found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
     elif not servers.startswith(("env:", "file:")):
         wrong = [s for s in servers.split(",") if not ((m := _BROKER.match(s)) and int(m["port"]) in _PORTS)]
-        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # nobody who logs in
+        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # without login
     for key in sorted(map(str, connection)):
         value = str(connection[key])
         if is_secret(key) and not value.startswith(("env:", "file:")):

@@ -31,14 +31,10 @@ PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the oth
 
 
 class ContradictionsError(ValueError):
-    """Settings that are each fine by themselves and wrong together.
-
-    Attributes:
-        problems: What is wrong, each complete.
-    """
+    """Settings that are each fine by themselves and wrong together."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Keep them apart: each is reported by itself."""
+        """Keep the problems apart, each of them complete: each is reported by itself."""
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
 
@@ -277,7 +273,7 @@ class Policy(BaseModel):
 
 
 def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
-    """Return everything in which one group's settings, as somebody wrote them, contradict each other.
+    """Return everything in which one group's settings, as the operator wrote them, contradict each other.
 
     Values of a wrong type are passed over: each field says that itself.
     """

@@ -130,14 +130,10 @@ def consumers_text(
     recommended: int | None = None,
     recommended_age_s: float | None = None,
 ) -> str:
-    """Return how many consume, and how many are asked for or advised where that is another number.
+    """Return how many consume (``?``: unknown), and how many are asked for or advised where that is another number.
 
-    Args:
-        observed: Those that consume; ``None``: that is not known.
-        requested: Those asked for, of a group that acts.
-        advised: Those that would be asked for, of one that is only advised.
-        recommended: The number that was advised last, said with its age where none is advised now.
-        recommended_age_s: That age.
+    A group that acts has ``requested``, one that is only advised ``advised``; where none is advised now, the number that was
+    ``recommended`` last is said with its age.
     """
     if requested is not None and requested != observed:
         return f"{count(observed)} → {requested}"

@@ -69,13 +69,10 @@ class Scenario:
 
 
 def demo(*, partitions: int, duration_s: float, seed: int, scale: float = 1.0) -> Scenario:
-    """Return a calm start, a ramp in which two partitions become hot, and a fall.
+    """Return a calm start, a ramp in which two partitions become hot, and a fall, which take ``duration_s`` together.
 
-    Args:
-        partitions: At least 2; totals stay the same, so that more partitions get less each.
-        duration_s: Of all phases together.
-        seed: Chooses the hot partitions and how uneven the others are.
-        scale: Multiplies every rate.
+    There are at least two partitions; totals stay the same, so that more partitions get less each. The seed chooses the hot
+    ones and how uneven the others are; ``scale`` multiplies every rate.
     """
     dice = random.Random(seed)
     hot = tuple(sorted(dice.sample(range(partitions), k=min(2, partitions))))

@@ -139,12 +139,7 @@ class Stage:
             raise PermanentError(self._failure(name, code))
 
     def show(self, name: str, arguments: Sequence[str], errors: IO[bytes] | None = None) -> int:
-        """Run a Python program that prints what came of the whole run, and return its exit code.
-
-        Args:
-            name: What the program is called in a message.
-            arguments: Of the interpreter.
-            errors: Where its standard error goes; ``None``: to the terminal too.
+        """Run a Python program that prints what came of the run, and return its exit code; ``errors`` takes its standard error.
 
         Raises:
             PermanentError: It did not end in time.

@@ -15,7 +15,7 @@ QUICK = "make evaluate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A figure with what it shows, for who cannot see it and below it for everybody."""
+    """A figure with what it shows, which stands below it and in its text alternative."""
 
     figure: go.Figure
     caption: str

@@ -55,7 +55,7 @@ class Decoded:
     """What a pair of bytes says."""
 
     key: Key | None = None  # the structured key; ``None`` if it is none of ours
-    record: Record | None = None  # the record; ``None`` for a tombstone and for whatever is to be ignored
+    record: Record | None = None  # the record; ``None`` for a tombstone and for what is to be ignored
     tombstone: bool = False  # the key was deleted
     ignored: str = ""  # why there is neither; empty otherwise
 
@@ -225,7 +225,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
     index = {w: i for i, w in enumerate(workers)}
     tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked, *plan.resets}
     sets = sorted({tuple(x for w in waits for x in (index[w.worker], now - w.epoch)) for waits in plan.waits.values()})
-    at = {s: i for i, s in enumerate(sets)}  # a first plan waits for everybody, for every partition: said once
+    at = {s: i for i, s in enumerate(sets)}  # a first plan waits for every worker, for every partition: said once
     topics = []
     for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
         mine = sorted(tp for tp in tps if tp.topic_id == topic)

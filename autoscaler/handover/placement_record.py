@@ -1,8 +1,8 @@
 """Which member is to hold which partition, as the controller writes it down for an assignor. Pure.
 
 Members are named by what they call themselves and keep over restarts, never by the id that the broker gives them. The leader of a
-group follows a placement as far as it goes: partitions that it does not name, or of members that are not there, go to whoever
-holds least.
+group follows a placement as far as it goes: partitions that it does not name, or of members that are not there, go to the member
+that holds least.
 """
 
 import json
@@ -87,12 +87,9 @@ def decode(group: str, value: bytes) -> Placement:
 
 
 def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Collection[Tp]) -> dict[str, set[Tp]] | None:
-    """Return who is to hold what, by member id; ``None`` if the placement says nothing that could be followed.
+    """Return who is to hold what, by member id; ``None`` if the placement says nothing that could be followed, or there is none.
 
-    Args:
-        placement: The controller's; ``None``: there is none that counts.
-        seats: Every member.
-        partitions: Every partition that a member subscribes to.
+    ``seats`` has every member, ``partitions`` every partition that a member subscribes to.
     """
     if placement is None:
         return None

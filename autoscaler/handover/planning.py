@@ -78,9 +78,10 @@ def _waits(
 ) -> dict[Tp, tuple[Wait, ...]]:
     """Carry forward what is unsatisfied, add the previous planned owner, never name the planned owner itself.
 
-    The first plan of a control topic cannot know who was told what before: everybody in the heartbeat log who is not over is
-    waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers have read more
-    than there is. A partition that no worker gets now, as while its topic is not seen, is waited for all the same.
+    The first plan of a control topic cannot know which worker was told what before: every worker in the heartbeat log that is
+    not over is waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers
+    have read more than there is. A partition that no worker gets now, as while its topic is not seen, is waited for all the
+    same.
     """
     behind = state.plan is None or state.plan.epoch.number < state.heard_epoch
     suspects = [w for w in state.beats if w not in state.over] if behind else []
@@ -121,7 +122,7 @@ def _unseen(state: ControllerState, intended: Intended, parked: Mapping[Tp, int]
 
 
 def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
-    """Who was released by an operator begins at nothing."""
+    """A partition that an operator has released begins at nothing."""
     carried = state.plan.losses if state.plan else {}
     losses = {**{tp: x for tp, x in carried.items() if tp not in state.unparked()}, **intended.losses}
     return {tp: x for tp, x in sorted(losses.items()) if _stays(state, intended, tp)}

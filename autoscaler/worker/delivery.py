@@ -311,9 +311,8 @@ class Intake:
     def finish(self, *, processed: bool = True, again: bool = False) -> bool:
         """Count the batch in flight as processed (or not), and return whether a worker waits for one of its partitions.
 
-        Args:
-            processed: What of it was handed out is done.
-            again: Nothing of it is done: all of it comes with the next batch.
+        ``processed``: what of it was handed out is done. ``again``: nothing of it is done, and all of it comes with the next
+        batch.
         """
         self.busy_since = None
         batch, self._batch = self._batch, None

@@ -125,6 +125,6 @@ class ControlOffsets:
             if found:
                 transactions.commit((), list(found.values()), self._offsets.metadata())
         except AutoscalerError as e:
-            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, e)
+            client_log.warning("group %s: offsets of partitions that no worker holds are not kept: %s", self._group, e)
             return
         self._again_at = time.monotonic() + every_s

@@ -407,7 +407,7 @@ class KafkaControl:
         if self._state.plan is None and committed and not self._state.silence_proven():
             wait_s = self._lease_s + margin_s(self._lease_s)
             raise TransientError(
-                f"group {self._group} has committed offsets and the control log knows nobody: "
+                f"group {self._group} has committed offsets and the control log knows no worker: "
                 f"the heartbeat log is observed for {wait_s:.1f} s before the first plan"
             )
         return Intended(

@@ -28,7 +28,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A step of a decision that gives a partition to a slot; ``source`` is ``None`` if nobody alive held it."""
+    """A step of a decision that gives a partition to a slot; ``source`` is ``None`` if no live worker held it."""
 
     partition: int
     source: int | None
