@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 
 class EvidenceError(Exception):
     """Something that the check needs cannot be read; the message says what."""
@@ -39,25 +41,9 @@ class Run:
         file = directory / "run.json"
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            return cls(
-                bootstrap=bootstrap or str(data["bootstrap"]),
-                topic=str(data["topic"]),
-                group=str(data["group"]),
-                window_s=float(data["window_s"]),
-                usable_bytes_per_s=float(data["usable_bytes_per_s"]),
-                load_from_s=float(data["load_from_s"]),
-                load_to_s=float(data["load_to_s"]),
-                logs=directory / str(data["logs"]),
-                tables=directory / str(data["tables"]),
-                cycles=directory / str(data["cycles"]),
-                produced=directory / str(data["produced"]),
-                flush_s=float(data["flush_s"]),
-                native=bool(data.get("native", False)),
-                paused=int(data.get("paused", 0)),
-            )
+            places = {name: directory / data[name] for name in ("logs", "tables", "cycles", "produced")}
+            return TypeAdapter(cls).validate_python(data | places | ({"bootstrap": bootstrap} if bootstrap else {}))
         except OSError as e:
-            msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"
-            raise EvidenceError(msg) from e
+            raise EvidenceError(f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end") from e
         except (KeyError, TypeError, ValueError) as e:
-            msg = f"{file} does not describe a finished run: {type(e).__name__} {e}"
-            raise EvidenceError(msg) from e
+            raise EvidenceError(f"{file} does not describe a finished run: {type(e).__name__} {e}") from e
