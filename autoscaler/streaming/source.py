@@ -147,13 +147,8 @@ def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]
     return shares, leads.get(NO_LEADER, {})
 
 
-def read_shard(plan: Plan, shard: Shard, clients: Clients) -> tuple[pa.Table, pa.Table]:
-    """Read a shard, all brokers at once, and return its facts and commits; as many rows whatever fails."""
-    return begin(plan, shard, clients)()
-
-
 def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.Table, pa.Table]]:
-    """Ask a shard's brokers, and return a function that waits for them as ``read_shard`` does."""
+    """Ask a shard's brokers, all at once, and return a function that gives its facts and commits; as many rows whatever fails."""
     deadline = time.monotonic() + plan.read_timeout_s
 
     def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:
