@@ -60,7 +60,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
         """Return what this member says of itself when it joins."""
-        self._leads = False  # who leads from now on is about to be decided
+        self._leads = False  # the broker is about to say which member leads from now on
         said = {"name": self._me, "owned": _by_topic(self._owned), "generation": self._generation}
         return ConsumerProtocolSubscription(self.version, sorted(topics), json.dumps(said).encode())
 

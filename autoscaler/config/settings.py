@@ -118,8 +118,7 @@ def is_address(state_dir: str) -> bool:
 
 def _local(value: str) -> str:
     if is_address(value):
-        msg = f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}")
     return value
 
 

@@ -43,11 +43,9 @@ class Scenario:
         times = [m.at_s for m in self.moments]
         widths = {len(m.bytes_per_s) for m in self.moments}
         if not times or times[0] != 0 or times != sorted(set(times)):
-            msg = f"moments must start at 0 and follow each other, not {times}"
-            raise ValueError(msg)
+            raise ValueError(f"moments must start at 0 and follow each other, not {times}")
         if len(widths) != 1 or 0 in widths:
-            msg = f"every moment must name a rate for each of the same partitions, not {sorted(widths)} of them"
-            raise ValueError(msg)
+            raise ValueError(f"every moment must name a rate for each of the same partitions, not {sorted(widths)} of them")
         if any(rate < 0 for m in self.moments for rate in m.bytes_per_s):
             msg = "rates must not be negative"
             raise ValueError(msg)

@@ -189,11 +189,7 @@ class Stage:
     def _await(
         self, what: str, program: str, come: Callable[[], bool], usual_s: float, show: Callable[[], None] = lambda: None
     ) -> None:
-        """Look at the job's cycles, and show them, until what a program does has come.
-
-        Raises:
-            PermanentError: A program failed, or that did not come in three times its usual time.
-        """
+        """Look at the job's cycles, and show them, until what a program does has come, at most three times its usual time."""
         limit = time.monotonic() + _PATIENCE * usual_s
         while True:
             self._look()
@@ -301,8 +297,7 @@ def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     try:
         admin.create_topics([new])[topic].result(timeout=_TOPIC_S)
     except (KafkaException, TimeoutError) as e:
-        msg = f"topic {topic} was not made within {_TOPIC_S:.0f} s: {e!r}"
-        raise PermanentError(msg) from e
+        raise PermanentError(f"topic {topic} was not made within {_TOPIC_S:.0f} s: {e!r}") from e
 
 
 def _tail(file: Path) -> str:

@@ -32,8 +32,7 @@ def bounded_walk(
     """
     if partitions < 1 or measurements < 1 or capacity < 1 or delta < 0:
         counts = f"{partitions}, {measurements}, {capacity} and {delta}"
-        msg = f"a stream needs partitions, measurements and a capacity from 1 and a delta from 0, not {counts}"
-        raise ValueError(msg)
+        raise ValueError(f"a stream needs partitions, measurements and a capacity from 1 and a delta from 0, not {counts}")
     rng = np.random.default_rng(seed)
     rates = np.empty((measurements, partitions))
     now = rng.integers(0, capacity, partitions, endpoint=True)
@@ -79,6 +78,5 @@ def two_demands(family: str, partitions: int, seed: int) -> tuple[NDArray[np.flo
         case "full":
             rate, lag = rng.random(partitions), rng.random(partitions)
         case _:
-            msg = f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}"
-            raise ValueError(msg)
+            raise ValueError(f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}")
     return np.clip(rate, 0.005, 1.0), np.clip(lag, 0.005, 1.0)

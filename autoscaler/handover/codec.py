@@ -104,12 +104,9 @@ def encode(record: Record) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = None) -> Decoded:
-    """Read a record; anything that cannot be read is returned with the reason, nothing raises.
+    """Read a record (``None`` in place of a value: a tombstone); what cannot be read is returned with the reason, nothing raises.
 
-    Args:
-        key: The key's bytes.
-        value: The value's bytes; ``None`` is a tombstone.
-        control_id: Id of the control topic being read; records under another are ignored. ``None`` takes all.
+    Records under another control topic than the one being read, ``control_id``, are ignored; ``None`` takes all.
     """
     try:
         parts = _key(key)
@@ -139,8 +136,7 @@ def _load(data: bytes) -> object:
 
 
 def _refuse(what: str) -> Never:
-    msg = f"{what} is not expected here"
-    raise ValueError(msg)
+    raise ValueError(f"{what} is not expected here")
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -83,7 +83,7 @@ class ControllerState:
     lease_s: float
     plan: Plan | None = None  # the latest committed plan of this control topic
     controller: TakeOver | None = None  # the latest controller; ``None`` before the first
-    over: dict[Incarnation, str] = field(default_factory=dict)  # who is expired (and by what evidence) or has left
+    over: dict[Incarnation, str] = field(default_factory=dict)  # workers that are expired (and by what evidence) or have left
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
     log: HeartbeatLog = field(init=False)  # the heartbeat log as evidence of time passed
     heard_epoch: int = 0  # the highest epoch that a heartbeat of this group has named, of whichever control topic
@@ -238,7 +238,7 @@ class ControllerState:
         return tuple(w for w in sorted(self.overdue()) if self.exactly_once(w) and w not in self._fenced)
 
     def to_expire(self) -> dict[Incarnation, str]:
-        """Return who may be recorded as over now, with the evidence: no worker that could still complete a transaction (rule 8).
+        """Return the workers to be recorded as over, with the evidence: none that could still complete a transaction (rule 8).
 
         A new owner reads the committed offset once this is in the log; what is committed after that would be processed twice.
         """
@@ -246,7 +246,7 @@ class ControllerState:
         return {w: evidence for w, evidence in self.overdue().items() if w not in unfenced}
 
     def overdue(self) -> dict[Incarnation, str]:
-        """Return who is over but not yet recorded as such, with the evidence (rule 8)."""
+        """Return the workers that are over but not yet recorded as such, with the evidence (rule 8)."""
         horizons: dict[float, int] = {}
         out = {}
         for worker, lease_s in self.named().items():
@@ -290,9 +290,10 @@ class ControllerState:
     def lost(self) -> dict[Tp, Grant]:
         """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
 
-        Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Nor has
-        who was heard last before a silence of all, controllers too, for half a lease: the brokers were away, and took no commit
-        either. Whether an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
+        A worker that gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss.
+        Nor has one that was heard last before a silence of all, controllers too, for half a lease: the brokers were away, and
+        took no commit either. Whether an expired owner had begun is not asked, because a record may end the process before a
+        heartbeat says so.
         """
         return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
 
@@ -340,8 +341,7 @@ class ControllerState:
     def forgettable(self, log_start: int) -> tuple[tuple[str | int, ...], ...]:
         """Return the keys to delete of incarnations and releases that matter no more (rule 11), in the fenced transaction.
 
-        Args:
-            log_start: First offset still in the heartbeat log: an older heartbeat cannot bring a ghost back.
+        A heartbeat older than ``log_start``, the first offset still in the heartbeat log, cannot bring an incarnation back.
         """
         named = named_by(self.plan) if self.plan else frozenset()
         gone = [w for w in self.over if w not in named and (w not in self.beats or self.beats[w].offset < log_start)]

@@ -77,13 +77,11 @@ def decode(group: str, value: bytes) -> Placement:
     try:
         fields = json.loads(value)
         if fields["v"] != _VERSION:
-            msg = f"version {fields['v']}, this library knows {_VERSION}"
-            raise ValueError(msg)
+            raise ValueError(f"version {fields['v']}, this library knows {_VERSION}")
         owners = {(t, int(p)): str(name) for name, topics in fields["owners"].items() for t, ps in topics.items() for p in ps}
         return Placement(group=group, valid_s=float(fields["valid_s"]), owners=owners)
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
-        msg = f"no placement: {type(e).__name__}: {e}"
-        raise ValueError(msg) from e
+        raise ValueError(f"no placement: {type(e).__name__}: {e}") from e
 
 
 def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Collection[Tp]) -> dict[str, set[Tp]] | None:
@@ -115,8 +113,8 @@ def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Colle
 def holders(seats: Sequence[Seat]) -> dict[Tp, str | None]:
     """Return the id of the member that holds a partition, of those that members claim.
 
-    The newest generation says it: who claims it from an older one missed the rebalance that took it away. ``None``: two claim it
-    from the same one, and which is right cannot be told.
+    The newest generation says it: a member that claims it from an older one missed the rebalance that took it away. ``None``: two
+    claim it from the same one, and which is right cannot be told.
     """
     found: dict[Tp, str | None] = {}
     newest: dict[Tp, int] = {}

@@ -78,14 +78,9 @@ class Finding:
         numbers: Mapping[str, float] = MappingProxyType({}),
         **values: float | str | None,
     ) -> "Finding":
-        """Return a finding about the first few of these partitions and consumers, in their order.
+        """Return a finding about the first few of all these partitions and consumers (by slot), in their order.
 
-        Args:
-            what: What it is about.
-            partitions: All of them.
-            consumers: All of them, by slot.
-            numbers: Numbers whose names are not known here.
-            values: Numbers and texts by name; ``None`` is left out.
+        ``numbers`` are those whose names are not known here; of ``values``, numbers and texts by name, ``None`` is left out.
         """
         many = {name: len(x) for name, x in (("partitions", partitions), ("consumers", consumers)) if x}
         return cls(
@@ -111,7 +106,7 @@ class Decision:
     # Wanted owner slot of every partition; equals what is observed when nothing is to be done
     target: Mapping[TopicPartition, int]
     requested: frozenset[int]  # slots that should run from now on
-    consumers_now: int | None  # live consumers before acting; ``None``: who is there has not been read
+    consumers_now: int | None  # live consumers before acting; ``None``: that has not been read
     # Consumers asked for, or in a group that is only advised those that would be; 0: none are asked for yet, which is told as
     # unknown, because no rule asks for none
     consumers: int

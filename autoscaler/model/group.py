@@ -1,4 +1,4 @@
-"""Who is there and holds what: workers and members of a group, and everything that one decision may look at."""
+"""Which consumers are there and hold what: workers and members of a group, and everything that one decision may look at."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -120,7 +120,7 @@ class Started:
     leaving: frozenset[int] = frozenset()  # those of them that were told to end because they hold nothing
     # Consumer by member id, of members that call themselves what one that is started here is called
     slots: Mapping[str, int] = field(default_factory=dict)
-    # Who was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet
+    # Which member was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet
     placement: Mapping[TopicPartition, int] | None = None
 
 

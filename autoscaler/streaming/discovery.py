@@ -1,4 +1,4 @@
-"""Who leads what: brokers, partitions, topic ids and coordinators, kept up to date in the driver-side source runner.
+"""Which broker leads what: brokers, partitions, topic ids and coordinators, kept up to date in the driver-side source runner.
 
 A thread reads them again every few seconds, so that new brokers and partitions appear without a restart and a batch never
 waits for it. While no broker answers, the last picture stays: rows become errors, never fewer.

@@ -149,7 +149,7 @@ class Sink:
     """Turns each batch into values and calls back."""
 
     def __init__(self, settings: Settings, on_snapshots: Callback) -> None:
-        """Remember whom to tell."""
+        """Remember the callback."""
         self._groups = tuple(g.group for g in settings.groups)
         self._one_task = settings.measure.buckets == 1
         self._tell = on_snapshots

@@ -84,7 +84,7 @@ def _await_answer(admin: AdminClient) -> None:
 def keep_latest(unread: dict[bytes | None, Message], messages: Iterable[Message]) -> None:
     """Keep of each key the last record, where it stands, as compaction would leave it.
 
-    Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
+    A worker that joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
     """
     for message in messages:
         if message.error() is None:

@@ -1,4 +1,4 @@
-"""Records on their way to the application: who may still get them, and up to where they count as processed.
+"""Records on their way to the application: which worker may still get them, and up to where they count as processed.
 
 Two threads meet here. The application's thread fetches, hands out and finishes batches; the loop's thread starts and stops
 partitions and commits. The only thing both write is a run's two marks: the application marks ``handed`` and then looks at
@@ -323,7 +323,7 @@ class Intake:
             self._count(batch, [m for m, _ in got])
             for run, offset in batch.reached().items():
                 run.processed = offset
-        for run in {r for _, r in batch.everything()}:  # also of whom an exception met between its mark and its record
+        for run in {r for _, r in batch.everything()}:  # also of a run that an exception met between its mark and its record
             run.handed = False
         rest = batch.everything() if again else batch.rest()
         self._carry = [*rest, *self._carry] if processed or again else []

@@ -15,8 +15,7 @@ class _Tried:
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.pause_s < 0:
-            msg = f"retries and pause_s must not be negative: {self}"
-            raise ValueError(msg)
+            raise ValueError(f"retries and pause_s must not be negative: {self}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ class DeltaAudit:
         self._flusher = Flusher(self._buffer, self._tables, self._journal, flush_s)
 
     def measured(self, groups: Collection[str]) -> dict[str, float]:
-        """Return the capacities in bytes/s that these groups' latest decisions went by, of those by whom one had been measured.
+        """Return the capacities in bytes/s that these groups' latest decisions went by, where one had been measured.
 
         For groups whose plan stands nowhere else; takes a second or two. What is older than yesterday counts no more.
         """
@@ -127,7 +127,7 @@ class DeltaAudit:
         handovers: Sequence[HandoverDone],
         owner: Mapping[TopicPartition, int | str],
     ) -> None:
-        """Take one cycle's rows; ``owner`` is who holds each partition now (slot, or member id in a native group)."""
+        """Take one cycle's rows, see ``ports.AuditLog``."""
         cycle = Cycle(
             decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner),
             cluster=self._cluster_of.get(decision.group),

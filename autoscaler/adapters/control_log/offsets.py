@@ -97,7 +97,7 @@ class ControlOffsets:
             committed = self._offsets.committed(unread, names, timeout_s=_LOOK_S)
             ends = edges(self._admin, unread, names, LATEST)
         except TransientError as e:
-            client_log.warning("group %s: who was lost at which offset is not known: %s", self._group, e)
+            client_log.warning("group %s: at which offsets workers were lost is not known: %s", self._group, e)
             return
         reached = {tp: Reached(committed=committed[tp].offset if tp in committed else -1, end=ends[tp]) for tp in unread}
         self.losses |= counted(state, reached)

@@ -38,12 +38,7 @@ class KafkaPlacements:
         self._written: tuple[Mapping[TopicPartition, str], float] | None = None
 
     def publish(self, owners: Mapping[TopicPartition, str]) -> None:
-        """Write who is to hold what, unless that is what was written a short while ago.
-
-        Raises:
-            TransientError: Nothing was written.
-            FencedError: Another controller writes for this group now, and for good; nothing was written.
-        """
+        """Write who is to hold what, see ``ports.PlacementPublisher``."""
         if self._fenced:
             raise FencedError(self._fenced)
         now = time.monotonic()

@@ -107,12 +107,7 @@ class KafkaControl:
     # --- ports.PlanPublisher ---
 
     def observe(self) -> GroupState:
-        """Read past the own last commit and everything available, expire who is over, and return the group's state.
-
-        Raises:
-            TransientError: The log cannot be read right now.
-            FencedError: Another controller has taken over.
-        """
+        """Return the group's state, see ``ports.PlanPublisher``."""
         log = self._catch_up()
         self._expire(log)
         self._offsets.count_losses(self._state, self._names(log))
@@ -123,11 +118,10 @@ class KafkaControl:
         return view(self._state, self._slot_of, self._latencies, completed, self._names(log), self._offsets.poison())
 
     def publish(self, intent: PlanIntent) -> int:
-        """Publish a plan in the fenced transaction and return its epoch number.
+        """Publish a plan, see ``ports.PlanPublisher``.
 
-        Raises:
-            TransientError: Nothing was published; or the broker went away in between: the next ``observe`` shows what stands.
-            FencedError: Another controller has taken over; it goes by whatever is in the log, this plan included if it is.
+        Where the broker went away in between, the next ``observe`` shows what stands. A successor goes by whatever is in the log,
+        this plan included if it is.
         """
         log = self._catch_up()
         plan = next_plan(self._state, self._intended(intent, log))
@@ -278,7 +272,7 @@ class KafkaControl:
         found = (log.facts.get(t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC))
         control, beats = (None if f is None else f.topic_id for f in found)
         if log.lost or (control, beats) != (self._control, self._beats):
-            self._fold(log)  # who has been replaced is to learn it from what has been read
+            self._fold(log)  # a controller that has been replaced is to learn it from what has been read
             self._end_if_superseded()
         if log.lost:
             client_log.warning(
@@ -316,8 +310,7 @@ class KafkaControl:
     def _check_configuration(self, log: LogReader) -> None:
         """Look now and then whether the topics have been altered, once the broker has just been heard; else another time.
 
-        Raises:
-            SettingsError: The protocol would not hold; says what to write. Asked again with the next call.
+        What would break the protocol is raised as ``SettingsError``, with the next call too.
         """
         if time.monotonic() < self._check_at:
             return
@@ -333,10 +326,10 @@ class KafkaControl:
     # --- writing ---
 
     def _expire(self, log: LogReader) -> None:
-        """Record who is over, and delete records of those that matter no more (rules 8 and 11).
+        """Record which workers are over, and delete records of those that matter no more (rules 8 and 11).
 
-        Who commits in transactions is fenced first: before a new owner reads the committed offset, and before it is read here,
-        because it cannot be as long as a transaction with it is open.
+        A worker that commits in transactions is fenced first: before a new owner reads the committed offset, and before it is
+        read here, because it cannot be as long as a transaction with it is open.
         """
         for worker in fence(self._connection, self._group, self._state.to_fence()):
             self._state.fenced(worker)
@@ -353,8 +346,7 @@ class KafkaControl:
     def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records in one transaction and remember what must be read before the next decision.
 
-        Raises:
-            TransientError: The next call finds out what became of it, before anything else is written.
+        Where it fails, the next call finds out what became of it, before anything else is written.
         """
         self._barrier = max(self._barrier, self._transactions.commit(records))
 
@@ -364,10 +356,6 @@ class KafkaControl:
         A controller that has been fenced waits first for its successor's record: taking the transactional id again fences that
         one. If no such record comes, the coordinator has ended a transaction that took too long, or a predecessor has resolved
         one of its own.
-
-        Raises:
-            FencedError: Another controller has taken over.
-            TransientError: The cluster does not answer yet.
         """
         limit = time.monotonic() + (_SAYS_SO_S if self._transactions.refused else 0.0)
         self._end_if_superseded()

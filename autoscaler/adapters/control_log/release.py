@@ -35,8 +35,7 @@ def release(
     answering(admin, connection, timeout_s=_CALL_S)
     control = describe(admin, (CONTROL_TOPIC,)).get(CONTROL_TOPIC)
     if control is None:
-        msg = f"there is no topic {CONTROL_TOPIC} on this cluster: nothing is managed here, so nothing is parked"
-        raise PermanentError(msg)
+        raise PermanentError(f"there is no topic {CONTROL_TOPIC} on this cluster: nothing is managed here, so nothing is parked")
     number = partition_for(group, control.partitions)
     state = _read(connection, group, number, control.topic_id)
     topics = state.plan.topics if state.plan else {}

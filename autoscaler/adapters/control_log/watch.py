@@ -131,11 +131,7 @@ class KafkaWatch:
         self._again_at = 0.0
 
     def observe(self) -> GroupState | None:
-        """Return the group's state; ``None`` if the control log knows neither a plan nor a worker of it.
-
-        Raises:
-            TransientError: The log cannot be read right now, or this user may not; says what to do.
-        """
+        """Return the group's state, see ``ports.GroupWatch``."""
         log = self._log or self._opened()
         if log is None:
             return None

@@ -24,7 +24,7 @@ class Remarks:
         self._slow: set[Incarnation] = set()
 
     def say(self, state: ControllerState) -> None:
-        """Write a line for what is new; who is over is forgotten."""
+        """Write a line for what is new; workers that are over are forgotten."""
         alive = {w: b.heartbeat for w, b in state.beats.items() if w not in state.over}
         for worker in sorted(alive.keys() - self._said):
             if found := remarks(alive[worker], self._slot_of, self._lease_s):

@@ -252,8 +252,9 @@ def _control_config() -> dict[str, str]:
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "600000",
-        # Who read a record and stands still for longer than this may never learn that it was deleted: it then remembers an
-        # incarnation that is over and never comes again. A day, the broker's default, is what every joining worker would read.
+        # A worker that read a record and stands still for longer than this may never learn that it was deleted: it then
+        # remembers an incarnation that is over and never comes again. A day, the broker's default, is what every joining worker
+        # would read.
         "delete.retention.ms": "3600000",
         "message.timestamp.type": "LogAppendTime",  # one clock for releases and takings
     }

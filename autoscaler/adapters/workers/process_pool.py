@@ -169,7 +169,7 @@ class ProcessPool:
                 self._note_end(self._slots[record.slot], now)
 
     def _look(self) -> None:
-        """Notice who has ended, and kill who was asked to end too long ago."""
+        """Notice which workers have ended, and kill those that were told to end too long ago."""
         now = self._clock.monotonic()
         for slot in self._slots.values():
             if slot.process is None:

@@ -214,8 +214,7 @@ def read_produced(run: Run) -> dict[int, int]:
         summary = json.loads(run.produced.read_text(encoding="utf-8").splitlines()[-1])
         return {int(p): int(counts[0]) for p, counts in summary["partitions"].items()}
     except (OSError, IndexError, KeyError, ValueError) as e:
-        msg = f"{run.produced} does not say what was produced: {type(e).__name__} {e}"
-        raise EvidenceError(msg) from e
+        raise EvidenceError(f"{run.produced} does not say what was produced: {type(e).__name__} {e}") from e
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
@@ -227,5 +226,4 @@ def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
                 topic, partition, offset, epoch, at_ns, _ = line.split()
                 yield topic, int(partition), int(offset), int(epoch), int(at_ns)
             except ValueError as e:
-                msg = f"{file}: cannot be read: {line!r}"
-                raise EvidenceError(msg) from e
+                raise EvidenceError(f"{file}: cannot be read: {line!r}") from e
