@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from deltalake import DeltaTable
@@ -16,7 +15,6 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from autoscaler.devtools.verify.run import EvidenceError, Run
 
 _Row = TypeVar("_Row")
-_adapter = cache(TypeAdapter)
 Seconds = Annotated[float, BeforeValidator(lambda at: at.timestamp() if isinstance(at, datetime) else at)]
 
 
@@ -85,6 +83,9 @@ class HandoverRow:
     pause_s: float | None
 
 
+_ROWS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (DecisionRow, CycleRow, ActionRow, HandoverRow)}
+
+
 def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return some columns of a Delta table's rows that belong to the run's group.
 
@@ -132,7 +133,7 @@ def handovers(run: Run) -> Iterator[HandoverRow]:
 
 def _checked(kind: type[_Row], row: Mapping[str, object]) -> _Row:
     try:
-        checked: _Row = _adapter(kind).validate_python(row)
+        checked: _Row = _ROWS[kind].validate_python(row)
     except ValidationError as e:
         raise EvidenceError(f"a table holds what does not belong there: {e}") from e
     return checked
