@@ -20,12 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def prepare(clock: Clock, *, exact: bool = False) -> str:
-    """Load or compile everything that a decision calls, and return what that took, in words.
-
-    Args:
-        clock: Says how long it took.
-        exact: Some group asks for EXACT.
-    """
+    """Load or compile everything that a decision calls (with ``exact`` also for EXACT), and return what that took, in words."""
     began = clock.monotonic()
     with event.install_recorder("numba:compile") as recorder:
         warm(exact=exact)

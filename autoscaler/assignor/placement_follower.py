@@ -18,12 +18,7 @@ _AGAIN_S = 2.0
 
 
 class Placements:
-    """Reads the control log of one group until it is closed.
-
-    Args:
-        group: The group's id.
-        **connection: kafka-python's arguments that say where the brokers are and how to log in, such as ``bootstrap_servers``.
-    """
+    """Reads the control log of one group until it is closed; ``connection`` is what kafka-python's clients take to connect."""
 
     def __init__(self, group: str, **connection: Any) -> None:
         self.group, self._connection = group, connection

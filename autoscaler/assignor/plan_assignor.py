@@ -28,9 +28,7 @@ _SECOND_ROUND_S = 5.0  # after the first, if what was withheld has not been aske
 class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the library has no types
     """Assigns as the controller's placement says; every member gives up everything at a rebalance (eager).
 
-    Args:
-        name: What this member is called in placements: stable over restarts, different for each member.
-        placements: Where the latest one comes from.
+    ``name`` is what this member is called in placements: stable over restarts, different for each member.
     """
 
     name = "autoscaler-plan"
@@ -62,7 +60,7 @@ class PlanAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the libr
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
         """Return what this member says of itself when it joins."""
-        self._leads = False  # who leads from now on is about to be decided
+        self._leads = False  # the broker is about to say which member leads from now on
         said = {"name": self._me, "owned": _by_topic(self._owned), "generation": self._generation}
         return ConsumerProtocolSubscription(self.version, sorted(topics), json.dumps(said).encode())
 

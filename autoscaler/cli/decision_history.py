@@ -1,6 +1,6 @@
 """What the autoscaler decided and why, from its tables, through Spark SQL, as tables for people.
 
-Reads only; may run beside the job. The session is as small as Spark allows, because somebody waits for it. ``jobs/history.py``
+Reads only; may run beside the job. The session is as small as Spark allows, because an operator waits for it. ``jobs/history.py``
 parses the command line.
 """
 

@@ -121,7 +121,7 @@ def _schema(_args: argparse.Namespace) -> int:
 
 
 def _load(path: str, *, connects: bool = True) -> "Settings":
-    from autoscaler.config.settings import load  # noqa: PLC0415  a demo or check needs no pydantic
+    from autoscaler.config.settings import load  # noqa: PLC0415  not every command needs pydantic
 
     return load(path, connects=connects)
 

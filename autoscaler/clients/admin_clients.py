@@ -2,8 +2,8 @@
 
 confluent-kafka's admin client answers from a thread of its own. If the last reference to the client is dropped while that thread
 still holds one, the client is destroyed by it, and librdkafka aborts the process ("rd_kafka_destroy() called from librdkafka
-owned thread"). Whoever makes an admin client passes it through ``kept``; it is destroyed, by whoever makes a later one, when
-nobody else has referred to it for a while. Standard library only.
+owned thread"). Code that makes an admin client passes it through ``kept``, and a later call of that destroys it when there has
+been no other reference for a while. Standard library only.
 """
 
 import sys

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, for_code
 from kafka.net.inet import KafkaNetSocket
 
-from autoscaler.clients.secrets import resolve_secrets
+from autoscaler.clients.secrets import CONNECTION_KEYS, resolve_secrets
 from autoscaler.errors import SettingsError, TransientError
 
 ClientError = KafkaError
@@ -38,15 +38,7 @@ _TRANSLATED: dict[str, tuple[str, Callable[[Setting], object]]] = {
     "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", lambda v: str(v).lower() != "none"),
     "client.id": ("client_id", str),
     "metadata.max.age.ms": ("metadata_max_age_ms", lambda v: int(float(v))),
-}
-# They tune librdkafka's own threads, sockets and log, and mean nothing to another client.
-_WITHOUT_MEANING = frozenset({
-    "broker.address.family", "broker.address.ttl", "connections.max.idle.ms", "debug", "log_level", "log.connection.close",
-    "message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms",
-    "retry.backoff.ms", "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails",
-    "socket.nagle.disable", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms",
-    "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
-})  # fmt: skip
+}  # every other key tunes librdkafka's own threads, sockets and log, and means nothing to this client
 
 
 def translate(connection: Mapping[str, Setting]) -> dict[str, object]:
@@ -55,7 +47,7 @@ def translate(connection: Mapping[str, Setting]) -> dict[str, object]:
     Raises:
         SettingsError: Names every setting that cannot be translated; ignoring one could connect to the wrong place, or openly.
     """
-    unknown = sorted(set(connection) - set(_TRANSLATED) - _WITHOUT_MEANING)
+    unknown = sorted(set(connection) - CONNECTION_KEYS)
     if unknown:
         known = ", ".join(sorted(_TRANSLATED))
         problems = (f"clusters.*.connection.{key}: the measuring client has no such setting; it knows {known}" for key in unknown)
@@ -89,7 +81,7 @@ class _Direct(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
 def connect(connection: Mapping[str, Setting], deadline: float, address: str | None = None) -> KafkaAdminClient:
     """Return a client connected, at the latest by ``deadline`` (monotonic s), to ``address`` or else to the bootstrap servers.
 
-    It stays silent: a broker that is away is reported by who asked, not in the log.
+    It stays silent: a broker that is away is reported by the caller, not in the log.
 
     Raises:
         TransientError: No broker answers there.
@@ -113,8 +105,7 @@ def connect(connection: Mapping[str, Setting], deadline: float, address: str | N
             max_in_flight_requests_per_connection=_IN_FLIGHT,
         )
     except (ClientError, OSError, ValueError) as e:
-        msg = f"{', '.join(servers)}: {named(e)}"
-        raise TransientError(msg) from e
+        raise TransientError(f"{', '.join(servers)}: {named(e)}") from e
 
 
 def named(error: BaseException | int) -> str:
@@ -142,5 +133,4 @@ def _reachable(servers: Sequence[str], deadline: float) -> None:
                 return
         except (OSError, ValueError) as e:
             error = e
-    msg = f"no broker answers at {', '.join(servers)}: {error}"
-    raise TransientError(msg)
+    raise TransientError(f"no broker answers at {', '.join(servers)}: {error}")

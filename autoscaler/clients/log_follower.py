@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from autoscaler.handover.log_progress import Log, LogProgress
 
 FOLLOWER_SETTINGS: Mapping[str, str | bool] = {
-    "group.id": "__autoscaler_reader",  # demanded by the client; nobody joins it and nothing is committed under it
+    "group.id": "__autoscaler_reader",  # demanded by the client; no consumer joins it and nothing is committed under it
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
@@ -30,18 +30,11 @@ def is_end(message: Message) -> bool:
 
 
 class LogFollower:
-    """Reads logs and knows how far each has been read.
-
-    Args:
-        consumer: Made with ``FOLLOWER_SETTINGS``; whoever has made it closes it.
-
-    Attributes:
-        reached: How far each log has been read.
-        progress: Notified when that has changed; held meanwhile.
-    """
+    """Reads logs and knows how far; the caller makes the consumer, with ``FOLLOWER_SETTINGS``, and closes it."""
 
     def __init__(self, consumer: Consumer) -> None:
-        self.reached, self.progress = LogProgress(), threading.Condition()
+        self.reached = LogProgress()  # how far each log has been read
+        self.progress = threading.Condition()  # notified when that has changed; held meanwhile
         self._consumer = consumer
 
     def edges(self, log: Log, *, timeout_s: float) -> tuple[int, int]:
@@ -62,7 +55,7 @@ class LogFollower:
             raise
 
     def begin(self, logs: Iterable[Log], *, timeout_s: float) -> dict[Log, KafkaException]:
-        """Follow logs from their start on, and return those whose edges nobody tells yet, with the reason; try these again."""
+        """Follow logs from their start on; return those whose edges no broker tells yet, with the reason: try these again."""
         found, failed = dict[Log, tuple[int, int]](), dict[Log, KafkaException]()
         for log in logs:
             try:

@@ -1,4 +1,4 @@
-"""References in a connection block: ``env:NAME`` and ``file:PATH`` stand for what must not be written down.
+"""A connection block: its keys, and references ``env:NAME`` and ``file:PATH`` for what must not be written down.
 
 Standard library only: the worker resolves them too, in its own process, so that no secret travels in between.
 """
@@ -12,6 +12,17 @@ from pathlib import Path
 from autoscaler.errors import SettingsError
 
 ANY_CLUSTER = "clusters.*."  # how a problem begins where the cluster is not known
+# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
+CONNECTION_KEYS = frozenset({
+    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
+    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
+    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
+    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
+    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
+})  # fmt: skip
 
 
 def of_cluster(name: str, problems: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from autoscaler.clients.secrets import ANY_CLUSTER, of_cluster, resolve_secrets
+from autoscaler.clients.secrets import ANY_CLUSTER, CONNECTION_KEYS, of_cluster, resolve_secrets
 from autoscaler.config.policy import ContradictionsError
 from autoscaler.errors import SettingsError
 
@@ -25,18 +25,6 @@ _BROKER = re.compile(
 )
 _PORTS = range(1, 65_536)
 _LOGS_IN = ("plain", "scram-sha-256", "scram-sha-512")  # with a user and a password
-# What a connection may say, in librdkafka's names: what both client libraries understand, and what only tunes librdkafka.
-CONNECTION_KEYS = frozenset({
-    "bootstrap.servers", "broker.address.family", "broker.address.ttl", "client.id", "connections.max.idle.ms", "debug",
-    "log.connection.close", "log_level", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
-    "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol",
-    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
-    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms", "ssl.ca.location",
-    "ssl.certificate.location", "ssl.crl.location", "ssl.endpoint.identification.algorithm", "ssl.key.location",
-    "ssl.key.password", "statistics.interval.ms", "topic.metadata.refresh.interval.ms",
-})  # fmt: skip
-
 Connection = dict[str, str | int | float | bool]
 
 
@@ -68,7 +56,7 @@ def connection_problems(connection: Mapping[str, object]) -> list[str]:
         found.append("bootstrap.servers is missing: name at least one broker, such as localhost:9092")
     elif not servers.startswith(("env:", "file:")):
         wrong = [s for s in servers.split(",") if not ((m := _BROKER.match(s)) and int(m["port"]) in _PORTS)]
-        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # nobody who logs in
+        found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # without login
     for key in sorted(map(str, connection)):
         value = str(connection[key])
         if is_secret(key) and not value.startswith(("env:", "file:")):

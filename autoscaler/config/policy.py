@@ -31,14 +31,10 @@ PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the oth
 
 
 class ContradictionsError(ValueError):
-    """Settings that are each fine by themselves and wrong together.
-
-    Attributes:
-        problems: What is wrong, each complete.
-    """
+    """Settings that are each fine by themselves and wrong together."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Keep them apart: each is reported by itself."""
+        """Keep the problems apart, each of them complete: each is reported by itself."""
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
 
@@ -51,16 +47,14 @@ def _step(value: object) -> object:
     """Return a step as text: a whole number, or a share of those that are there, such as ``50%``."""
     text = str(number(value) if isinstance(value, bool) else value).strip()
     if not _STEP.match(text):
-        msg = f"must be a number of consumers or a share of them, such as 2 or 50%, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"must be a number of consumers or a share of them, such as 2 or 50%, not {value!r}")
     return text
 
 
 def _at_most_all(value: str) -> str:
     """Refuse to take away more than there is."""
     if value.endswith("%") and int(value[:-1]) > _ALL_PERCENT:
-        msg = f"must be a share of the consumers of at most 100%, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"must be a share of the consumers of at most 100%, not {value!r}")
     return value
 
 
@@ -89,8 +83,7 @@ def step_of(size: str, consumers: int) -> int:
     """Return how many consumers a step is when there are so many; a share is rounded up and at least one."""
     found = _STEP.match(size)
     if found is None:
-        msg = f"{size!r} is no step"
-        raise ValueError(msg)
+        raise ValueError(f"{size!r} is no step")
     value = int(found.group(1))
     return max(1, math.ceil(consumers * value / 100)) if found.group(2) else value
 
@@ -277,7 +270,7 @@ class Policy(BaseModel):
 
 
 def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
-    """Return everything in which one group's settings, as somebody wrote them, contradict each other.
+    """Return everything in which one group's settings, as the operator wrote them, contradict each other.
 
     Values of a wrong type are passed over: each field says that itself.
     """

@@ -118,8 +118,7 @@ def is_address(state_dir: str) -> bool:
 
 def _local(value: str) -> str:
     if is_address(value):
-        msg = f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}")
     return value
 
 
@@ -225,11 +224,7 @@ def _missing_solver(data: Mapping[str, object]) -> list[str]:
 
 
 def load(path: str | Path, *, connects: bool = True) -> Settings:
-    """Read and check a configuration file.
-
-    Args:
-        path: The file.
-        connects: Whether its clusters will be connected to, so that what their connections refer to must be there.
+    """Read and check a configuration file; with ``connects``, what its clusters' connections refer to must be there.
 
     Raises:
         SettingsError: With every problem found, each with the path of the setting.

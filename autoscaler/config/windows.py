@@ -33,16 +33,10 @@ def problem_of(cron: str, time_zone: str) -> str | None:
 
 
 def is_open(cron: str, time_zone: str, duration_min: int, now: float) -> bool:
-    """Say whether a window is open: one of its beginnings is at ``now`` or before, and not longer ago than it lasts.
+    """Say whether a window is open at ``now`` (seconds since the epoch): its latest beginning is not longer ago than it lasts.
 
     A beginning in the hour that is skipped in spring counts when the hour has been skipped, one in the hour that comes twice in
     autumn counts once, the first time. The duration is time that passes, whatever the clocks on the wall do.
-
-    Args:
-        cron: When it begins, in five fields.
-        time_zone: Whose clocks that means.
-        duration_min: Minutes that it stays open.
-        now: Seconds since the epoch.
     """
     return _is_open(cron, time_zone, duration_min, int(now // _MINUTE_S))
 

@@ -19,15 +19,10 @@ _NAMED = {"clusters": "name", "groups": "group"}  # lists whose blocks have a na
 
 @dataclass(frozen=True)
 class Written:
-    """What a file says.
+    """What a file says."""
 
-    Attributes:
-        data: Its settings, not yet checked.
-        lines: The line of each setting, by its path, in lists by number: ``groups.0.topics``.
-    """
-
-    data: Mapping[str, object]
-    lines: Mapping[str, int]
+    data: Mapping[str, object]  # its settings, not yet checked
+    lines: Mapping[str, int]  # the line of each setting, by its path, in lists by number: ``groups.0.topics``
 
     def placed(self, problem: str) -> str:
         """Return a problem with the name of its group or cluster, which says more than a number, and with its line."""

@@ -54,19 +54,14 @@ class Progress:
 
 @dataclass(slots=True)
 class View:
-    """What is shown of one group: its latest cycle, what it changed last, and how it went.
-
-    Attributes:
-        started_at: What times are counted from, seconds since the Unix epoch; ``None``: from the first cycle.
-        note: A line of the program that shows the view, such as what it is waiting for.
-    """
+    """What is shown of one group: its latest cycle, what it changed last, and how it went."""
 
     group: str
-    started_at: float | None = None
+    started_at: float | None = None  # what times are counted from, seconds since the Unix epoch; ``None``: from the first cycle
     latest: Cycle | None = None
     changes: deque[Cycle] = field(default_factory=lambda: deque(maxlen=_CHANGES_SHOWN))
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
-    note: str = ""
+    note: str = ""  # a line of the program that shows the view, such as what it is waiting for
 
     def take(self, cycle: Cycle) -> None:
         """Add the next cycle, if it is the group's."""
@@ -135,14 +130,10 @@ def consumers_text(
     recommended: int | None = None,
     recommended_age_s: float | None = None,
 ) -> str:
-    """Return how many consume, and how many are asked for or advised where that is another number.
+    """Return how many consume (``?``: unknown), and how many are asked for or advised where that is another number.
 
-    Args:
-        observed: Those that consume; ``None``: that is not known.
-        requested: Those asked for, of a group that acts.
-        advised: Those that would be asked for, of one that is only advised.
-        recommended: The number that was advised last, said with its age where none is advised now.
-        recommended_age_s: That age.
+    A group that acts has ``requested``, one that is only advised ``advised``; where none is advised now, the number that was
+    ``recommended`` last is said with its age.
     """
     if requested is not None and requested != observed:
         return f"{count(observed)} → {requested}"

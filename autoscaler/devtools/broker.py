@@ -82,7 +82,7 @@ class Node:
             return False
         if self._process.poll() is None:
             return True
-        if self._lifeline is not None:  # at once: the pid may be somebody else's from now on
+        if self._lifeline is not None:  # at once: the pid may be another process's from now on
             self._lifeline.cut()
             self._lifeline = None
         return False
@@ -194,11 +194,7 @@ class Node:
 
 
 class Cluster:
-    """Combined KRaft nodes on loopback; a context manager.
-
-    Attributes:
-        nodes: The broker processes, numbered from 1; each can be stopped, killed and started by itself.
-    """
+    """Combined KRaft nodes on loopback, numbered from 1; each can be stopped, killed and started by itself. A context manager."""
 
     def __init__(
         self,
@@ -212,13 +208,9 @@ class Cluster:
     ) -> None:
         """Remember what to run; ``start`` runs it.
 
-        Args:
-            directory: Where data and logs go, kept afterwards; a temporary one, removed by ``close``, if not given.
-            nodes: How many.
-            heap_mb: Heap of each node; 128 does for a small test, 1024 for ten thousand partitions.
-            settings: Broker settings that override the ones chosen here.
-            authorizer: Ask for a user and password (``USERS``) and let only ``admin`` do anything until ACLs say more.
-            java_options: Further options of the JVM.
+        A given ``directory`` is kept with its data and logs; without one, ``close`` removes a temporary one. A heap of 128 MB
+        does for a small test, 1024 for ten thousand partitions. With ``authorizer``, clients log in (``USERS``) and only
+        ``admin`` may do anything until ACLs say more.
         """
         self._temporary = directory is None
         self._directory = directory if directory is not None else Path(tempfile.mkdtemp(prefix="kafka-autoscaler-"))
@@ -373,7 +365,7 @@ class Cluster:
             "share.coordinator.state.topic.num.partitions": "1",
             "share.coordinator.state.topic.replication.factor": str(replicas),
             "share.coordinator.state.topic.min.isr": str(in_sync),
-            "group.initial.rebalance.delay.ms": "0",  # nobody else is about to join
+            "group.initial.rebalance.delay.ms": "0",  # no other consumer is about to join
             "log.cleaner.dedupe.buffer.size": "2097152",  # the default of 128 MB does not fit a small heap
             "num.network.threads": "2",
             "num.io.threads": "4",
@@ -422,7 +414,7 @@ class Broker(Cluster):
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports nobody listens on; taken ones between this look and the broker's start are tried again by ``start``."""
+    """Return ports no process listens on; taken ones between this look and the broker's start are tried again by ``start``."""
     found: list[int] = []
     with contextlib.ExitStack() as held:
         while len(found) < count:

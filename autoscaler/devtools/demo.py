@@ -66,7 +66,7 @@ def acting(options: Options, console: Console) -> int:
 
 
 def advised(options: Options, console: Console) -> int:
-    """Show what is advised for a group of ordinary consumers, which nobody touches."""
+    """Show what is advised for a group of ordinary consumers, which is left alone."""
     stage = Stage.open(options, console, _ADVISE)
     with stage.step(f"{_MEMBERS} ordinary consumers that subscribe"):
         for number in range(_MEMBERS):

@@ -166,11 +166,9 @@ def count_partitions(producer: Producer, topic: str) -> int:
     try:
         found = producer.list_topics(topic, timeout=20).topics[topic]
     except KafkaException as e:
-        msg = f"the broker does not answer ({e}): check --bootstrap"
-        raise PermanentError(msg) from e
+        raise PermanentError(f"the broker does not answer ({e}): check --bootstrap") from e
     if found.error is not None or not found.partitions:
-        msg = f"topic {topic}: {found.error}; make it first"
-        raise PermanentError(msg)
+        raise PermanentError(f"topic {topic}: {found.error}; make it first")
     return len(found.partitions)
 
 

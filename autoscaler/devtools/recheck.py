@@ -23,7 +23,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _kept(args: Sequence[str]) -> Path | None:
-    """Return the broker's directory if it was kept and nobody answers at the run's address."""
+    """Return the broker's directory if it was kept and no broker answers at the run's address."""
     if "--run-dir" not in args[:-1] or "--bootstrap" in args:
         return None
     run = Path(args[list(args).index("--run-dir") + 1])

@@ -5,47 +5,23 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.errors import PermanentError
 
 
-@dataclass(frozen=True, slots=True)
 class RunDir:
     """One run's directory, absolute."""
 
-    root: Path
-
-    @property
-    def state(self) -> Path:
-        """Return the job's state directory: checkpoint, tables, workers, cycle log."""
-        return self.root / "state"
-
-    @property
-    def tables(self) -> Path:
-        """Return where the Delta tables lie."""
-        return self.state / "tables"
-
-    @property
-    def cycles(self) -> Path:
-        """Return the job's line per cycle."""
-        return self.state / "logs" / "cycles.jsonl"
-
-    @property
-    def processed(self) -> Path:
-        """Return where consumers log what they processed."""
-        return self.root / "processed"
-
-    @property
-    def logs(self) -> Path:
-        """Return where the programs' output goes."""
-        return self.root / "logs"
-
-    @property
-    def broker(self) -> Path:
-        """Return the broker's data."""
-        return self.root / "broker"
+    def __init__(self, root: Path) -> None:
+        """Name what lies in it; nothing is made yet."""
+        self.root = root
+        self.state = root / "state"  # the job's: checkpoint, tables, workers, cycle log
+        self.tables = self.state / "tables"
+        self.cycles = self.state / "logs" / "cycles.jsonl"  # the job's line per cycle
+        self.processed = root / "processed"  # where consumers log what they processed
+        self.logs = root / "logs"  # of the programs
+        self.broker = root / "broker"
 
     def make(self) -> None:
         """Create the directories."""

@@ -24,15 +24,10 @@ _RISE, _DROP = 0.4, 0.2  # share of the ramp until its peak, of the fall until i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Rates at one time.
+    """Rates at one time."""
 
-    Attributes:
-        at_s: Seconds since the load's start.
-        bytes_per_s: Payload rate of each partition, by number.
-    """
-
-    at_s: float
-    bytes_per_s: tuple[float, ...]
+    at_s: float  # seconds since the load's start
+    bytes_per_s: tuple[float, ...]  # payload rate of each partition, by number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +43,9 @@ class Scenario:
         times = [m.at_s for m in self.moments]
         widths = {len(m.bytes_per_s) for m in self.moments}
         if not times or times[0] != 0 or times != sorted(set(times)):
-            msg = f"moments must start at 0 and follow each other, not {times}"
-            raise ValueError(msg)
+            raise ValueError(f"moments must start at 0 and follow each other, not {times}")
         if len(widths) != 1 or 0 in widths:
-            msg = f"every moment must name a rate for each of the same partitions, not {sorted(widths)} of them"
-            raise ValueError(msg)
+            raise ValueError(f"every moment must name a rate for each of the same partitions, not {sorted(widths)} of them")
         if any(rate < 0 for m in self.moments for rate in m.bytes_per_s):
             msg = "rates must not be negative"
             raise ValueError(msg)
@@ -74,13 +67,10 @@ class Scenario:
 
 
 def demo(*, partitions: int, duration_s: float, seed: int, scale: float = 1.0) -> Scenario:
-    """Return a calm start, a ramp in which two partitions become hot, and a fall.
+    """Return a calm start, a ramp in which two partitions become hot, and a fall, which take ``duration_s`` together.
 
-    Args:
-        partitions: At least 2; totals stay the same, so that more partitions get less each.
-        duration_s: Of all phases together.
-        seed: Chooses the hot partitions and how uneven the others are.
-        scale: Multiplies every rate.
+    There are at least two partitions; totals stay the same, so that more partitions get less each. The seed chooses the hot
+    ones and how uneven the others are; ``scale`` multiplies every rate.
     """
     dice = random.Random(seed)
     hot = tuple(sorted(dice.sample(range(partitions), k=min(2, partitions))))

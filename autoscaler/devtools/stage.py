@@ -60,21 +60,17 @@ class Options:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """The running parts of one demo.
-
-    Attributes:
-        config: The job's configuration file, relative to the project.
-        programs: What was started and is not waited for, by name.
-    """
+    """The running parts of one demo."""
 
     options: Options
     console: Console
-    config: str
+    config: str  # the job's configuration file, relative to the project
     clock: SystemClock = field(default_factory=SystemClock)
     broker: Broker
     settings: Settings
     view: View
     tail: CycleTail
+    # What was started and is not waited for, by name
     programs: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
 
     @classmethod
@@ -143,12 +139,7 @@ class Stage:
             raise PermanentError(self._failure(name, code))
 
     def show(self, name: str, arguments: Sequence[str], errors: IO[bytes] | None = None) -> int:
-        """Run a Python program that prints what came of the whole run, and return its exit code.
-
-        Args:
-            name: What the program is called in a message.
-            arguments: Of the interpreter.
-            errors: Where its standard error goes; ``None``: to the terminal too.
+        """Run a Python program that prints what came of the run, and return its exit code; ``errors`` takes its standard error.
 
         Raises:
             PermanentError: It did not end in time.
@@ -198,11 +189,7 @@ class Stage:
     def _await(
         self, what: str, program: str, come: Callable[[], bool], usual_s: float, show: Callable[[], None] = lambda: None
     ) -> None:
-        """Look at the job's cycles, and show them, until what a program does has come.
-
-        Raises:
-            PermanentError: A program failed, or that did not come in three times its usual time.
-        """
+        """Look at the job's cycles, and show them, until what a program does has come, at most three times its usual time."""
         limit = time.monotonic() + _PATIENCE * usual_s
         while True:
             self._look()
@@ -310,8 +297,7 @@ def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     try:
         admin.create_topics([new])[topic].result(timeout=_TOPIC_S)
     except (KafkaException, TimeoutError) as e:
-        msg = f"topic {topic} was not made within {_TOPIC_S:.0f} s: {e!r}"
-        raise PermanentError(msg) from e
+        raise PermanentError(f"topic {topic} was not made within {_TOPIC_S:.0f} s: {e!r}") from e
 
 
 def _tail(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""An ordinary consumer, for the demos of native groups: it subscribes, Kafka assigns, and nobody of ours is involved.
+"""An ordinary consumer, for the demos of native groups: it subscribes, Kafka assigns, and the worker library has no part in it.
 
 A limited rate stands for real work, as in the managed demo. ``python -m autoscaler.devtools.subscriber`` runs until SIGTERM. What
 is not given on the command line comes from the environment that every started consumer has. With CONSUMER_LOG_DIR each record
@@ -58,7 +58,7 @@ def log_into(directory: str | None, name: str) -> Record:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Subscribe and consume until told to end."""
-    parser = argparse.ArgumentParser(prog="python -m autoscaler.devtools.subscriber", description="Consume like anybody else.")
+    parser = argparse.ArgumentParser(prog="python -m autoscaler.devtools.subscriber", description="Subscribe and consume.")
     parser.add_argument("--bootstrap", default=_bootstrap(), help="brokers, host:port")
     parser.add_argument("--topic", default=os.environ.get("AUTOSCALER_TOPICS"), help="topics, separated by commas")
     parser.add_argument("--group", default=os.environ.get("AUTOSCALER_GROUP"))

@@ -1,4 +1,4 @@
-"""Who is compared: every algorithm of ``packing`` on arrays, as it was published or as this project runs it."""
+"""What is compared: every algorithm of ``packing`` on arrays, as it was published or as this project runs it."""
 
 from collections.abc import Sequence
 
@@ -42,6 +42,5 @@ def contender(name: str) -> Contender:
     """
     found = {c.name: c for c in contenders()}
     if name not in found:
-        msg = f"no contender is called {name!r}; there are {', '.join(found)}"
-        raise ValueError(msg)
+        raise ValueError(f"no contender is called {name!r}; there are {', '.join(found)}")
     return found[name]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from autoscaler.evaluation import algorithms_compared
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
-from autoscaler.evaluation.metrics import mean_r_score
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Lateness
 from autoscaler.evaluation.simulator import owners, simulate, trace
@@ -158,7 +157,7 @@ def _lateness(name: str, runs: Sequence[tuple[NDArray[np.int64], NDArray[np.floa
     return Lateness(
         contender=name,
         consumers=float(np.mean([run.consumers.mean() for run in traces])),
-        r_score=float(np.mean([mean_r_score(run.r_scores) for run in traces])),
+        r_score=float(np.mean([run.r_scores.mean() for run in traces])),
         late_ratio=found.late / found.total,
         p90_of_late_s=found.percentile_of_late(90),
         p90_s=found.percentile(90),

@@ -17,17 +17,11 @@ _BISECTIONS = 100  # halves any range of floats down to neighbours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """Latencies in seconds: per line ``max(start + slope * i, 0)`` for i from 0 to ``count - 1``, one per byte.
+    """Latencies in seconds: per line ``max(start + slope * i, 0)`` for i from 0 to ``count - 1``, one per byte."""
 
-    Attributes:
-        starts: Seconds, ``float64[lines]``.
-        slopes: Seconds per byte, ``float64[lines]``.
-        counts: Bytes, ``int64[lines]``.
-    """
-
-    starts: NDArray[np.float64]
-    slopes: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    starts: NDArray[np.float64]  # seconds, ``float64[lines]``
+    slopes: NDArray[np.float64]  # seconds per byte, ``float64[lines]``
+    counts: NDArray[np.int64]  # bytes, ``int64[lines]``
 
     @classmethod
     def pooled(cls, several: Sequence["Latencies"]) -> "Latencies":
@@ -100,19 +94,12 @@ def latencies(
     iteration_s: float = 30.0,
     rebalance_s: float = 5.0,
 ) -> Latencies:
-    """Return how late every byte is.
+    """Return how late every byte is, for consumer indices and rates ``[iterations, partitions]``.
 
     Per iteration and consumer, with W_R the rates that are new on it, W_F those it kept, and b its last latency one iteration
     before: kept bytes have ``max((1/R_F - 1/W_F) i + b, 0)``, new ones ``max((1/R_R - 1/W_R) i + rebalance_s, 0)``, where R_F =
     true capacity if nothing is new, else min(true capacity, W_F), and R_R = true capacity - R_F. The first iteration, in which
     everything is new, gives no sample. A consumer without arrivals catches up within the iteration.
-
-    Args:
-        held: Consumer indices, ``int64[iterations, partitions]``.
-        stream: Rates in bytes per second, of the same shape.
-        true_capacity: What a consumer really takes, bytes per second.
-        iteration_s: Seconds between two placements.
-        rebalance_s: Seconds for which a partition that moved waits.
 
     Raises:
         ValueError: Something was put on a consumer that was at its true capacity already: it would never be served.
@@ -143,11 +130,7 @@ def latencies(
 
 
 def round_robin(partitions: int, consumers: int, iterations: int) -> NDArray[np.int64]:
-    """Return the placement that deals the partitions out in their order and never changes: kd_n of section VI-C.
-
-    Returns:
-        Consumer indices, ``int64[iterations, partitions]``.
-    """
+    """Return the placement ``[iterations, partitions]`` that deals partitions out and never changes (kd_n, section VI-C)."""
     return np.tile(np.arange(partitions) % consumers, (iterations, 1))
 
 

@@ -61,19 +61,12 @@ HEADLINE_TOLERANCE = 2.0  # points
 
 
 class LatencyClaim(NamedTuple):
-    """A figure of the latency model on the authors' stream.
+    """A figure of the latency model on the authors' stream."""
 
-    Attributes:
-        placement: MWF, or kd_n for n consumers that never change.
-        figure: The field of ``results.Lateness``.
-        says: The same for people.
-        value: What is printed (in percent for a part of the bytes); ``None`` if no byte is late.
-    """
-
-    placement: str
-    figure: str
+    placement: str  # MWF, or kd_n for n consumers that never change
+    figure: str  # the field of ``results.Lateness``
     says: str
-    value: float | None
+    value: float | None  # what is printed (in percent for a part of the bytes); ``None`` if no byte is late
 
 
 LATENCIES: Sequence[LatencyClaim] = (

@@ -116,7 +116,7 @@ def read(spark: SparkSession, args: argparse.Namespace) -> Results:
 
 
 def command(given: Sequence[str]) -> str:
-    """Return what makes the same again: without where files lie, which says nothing to who runs it elsewhere."""
+    """Return what makes the same again: without where files lie, which says nothing elsewhere."""
     pairs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--document", "--out", "--stream"):
         pairs.add_argument(option, type=Path)

@@ -15,7 +15,7 @@ QUICK = "make evaluate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A figure with what it shows, for who cannot see it and below it for everybody."""
+    """A figure with what it shows, which stands below it and in its text alternative."""
 
     figure: go.Figure
     caption: str
@@ -23,21 +23,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page.
-
-    Attributes:
-        title: Its heading.
-        text: What it is about.
-        figures: In a grid, in this order.
-        tables: Below the figures.
-        legend: Whether the looks of ``figures.LOOKS`` are explained above the figures.
-    """
+    """A part of the page."""
 
     title: str
     text: str
-    figures: tuple[Shown, ...] = ()
-    tables: tuple[Table, ...] = ()
-    legend: bool = False
+    figures: tuple[Shown, ...] = ()  # in a grid, in this order
+    tables: tuple[Table, ...] = ()  # below the figures
+    legend: bool = False  # the looks of ``figures.LOOKS`` are explained above the figures
 
 
 def sections(results: Results) -> tuple[Section, ...]:

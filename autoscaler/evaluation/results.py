@@ -5,94 +5,53 @@ from typing import NamedTuple
 
 
 class Score(NamedTuple):
-    """One contender at one delta and number of partitions, over all seeds.
-
-    Attributes:
-        contender: Its name.
-        delta: Greatest step of a rate between two measurements, in hundredths of a consumer's capacity.
-        partitions: How many partitions.
-        seeds: How many streams.
-        cbs_percent: Cardinal bin score in percent, against the fewest that any of the published twelve used at a time.
-        consumers: Mean number of consumers.
-        r_score: Mean Rscore.
-        moved: Mean number of partitions that move per measurement.
-        r_score_spread: Standard deviation of a stream's mean Rscore from stream to stream.
-    """
+    """One contender at one delta and number of partitions, over all seeds."""
 
     contender: str
-    delta: int
-    partitions: int
-    seeds: int
-    cbs_percent: float
-    consumers: float
-    r_score: float
-    moved: float
-    r_score_spread: float
+    delta: int  # greatest step of a rate between two measurements, in hundredths of a consumer's capacity
+    partitions: int  # how many partitions
+    seeds: int  # how many streams
+    cbs_percent: float  # cardinal bin score in percent, against the fewest that any of the published twelve used at a time
+    consumers: float  # mean number of consumers
+    r_score: float  # mean Rscore
+    moved: float  # mean number of partitions that move per measurement
+    r_score_spread: float  # standard deviation of a stream's mean Rscore from stream to stream
 
 
 class Lateness(NamedTuple):
-    """One contender, or one placement that never changes, in the latency model.
-
-    Attributes:
-        contender: Its name.
-        consumers: Mean number of consumers.
-        r_score: Mean Rscore.
-        late_ratio: Part of all bytes that wait at all.
-        p90_of_late_s: 90th percentile over the late bytes, as published; ``None`` if none is late.
-        p90_s: 90th percentile over all bytes.
-        p99_s: 99th percentile over all bytes.
-        later_ratio: Part of all bytes later than each of ``cells.LATER_THAN_S``.
-    """
+    """One contender, or one placement that never changes, in the latency model."""
 
     contender: str
-    consumers: float
-    r_score: float
-    late_ratio: float
-    p90_of_late_s: float | None
-    p90_s: float
-    p99_s: float
-    later_ratio: tuple[float, ...]
+    consumers: float  # mean number of consumers
+    r_score: float  # mean Rscore
+    late_ratio: float  # part of all bytes that wait at all
+    p90_of_late_s: float | None  # 90th percentile over the late bytes, as published; ``None`` if none is late
+    p90_s: float  # 90th percentile over all bytes
+    p99_s: float  # 99th percentile over all bytes
+    later_ratio: tuple[float, ...]  # part of all bytes later than each of ``cells.LATER_THAN_S``
 
 
 class Packed(NamedTuple):
-    """One two-dimensional algorithm on one family, over all seeds.
-
-    Attributes:
-        algorithm: Its name.
-        family: How rate and backlog go together.
-        partitions: How many partitions.
-        seeds: How many draws.
-        over_bound: Mean of consumers over the lower bound.
-        consumers: Mean number of consumers.
-    """
+    """One two-dimensional algorithm on one family, over all seeds."""
 
     algorithm: str
-    family: str
-    partitions: int
-    seeds: int
-    over_bound: float
-    consumers: float
+    family: str  # how rate and backlog go together
+    partitions: int  # how many partitions
+    seeds: int  # how many draws
+    over_bound: float  # mean of consumers over the lower bound
+    consumers: float  # mean number of consumers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Everything that the page and the document show.
+    """Everything that the page and the document show."""
 
-    Attributes:
-        scores: One per contender, delta and number of partitions.
-        lateness: One per contender and static placement.
-        packed: One per two-dimensional algorithm and family.
-        recorded: The latency model on a recorded stream, if one was given.
-        command: What makes it again.
-        made: Where and when it was made.
-    """
-
-    scores: tuple[Score, ...]
-    lateness: tuple[Lateness, ...]
-    packed: tuple[Packed, ...]
-    command: str
-    made: str
-    recorded: tuple[Lateness, ...] = ()
+    scores: tuple[Score, ...]  # one per contender, delta and number of partitions
+    lateness: tuple[Lateness, ...]  # one per contender and static placement
+    packed: tuple[Packed, ...]  # one per two-dimensional algorithm and family
+    command: str  # what makes it again
+    made: str  # where and when it was made
+    recorded: tuple[Lateness, ...] = ()  # the latency model on a recorded stream, if one was given
 
     def score(self, contender: str, delta: int, partitions: int) -> Score | None:
         """Return one contender's score; ``None`` if it was not run there."""

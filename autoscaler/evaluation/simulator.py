@@ -14,52 +14,32 @@ from autoscaler.packing.kernels.drift import DriftEstimator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """An algorithm with its options under the name that tables show.
+    """An algorithm with its options under the name that tables show."""
 
-    Attributes:
-        name: How it is called in tables, unlike any other that it is compared with.
-        algorithm: One of ``packing.ALGORITHMS``.
-        options: What the algorithm is asked.
-        as_listed: Whether it is given the partitions in the order in which each measurement lists them, not by their keys.
-    """
-
-    name: str
-    algorithm: str
-    options: Given
+    name: str  # how it is called in tables, unlike any other that it is compared with
+    algorithm: str  # one of ``packing.ALGORITHMS``
+    options: Given  # what the algorithm is asked
+    # Whether it is given the partitions in the order in which each measurement lists them, not by their keys
     as_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a planner did over a stream, per measurement.
+    """What a planner did over a stream, per measurement."""
 
-    Attributes:
-        consumers: ``int64[measurements]``: how many hold something.
-        r_scores: ``float64[measurements]``: rate of what moved over one consumer's capacity, 0 at the first measurement.
-        moved: ``int64[measurements]``: how many partitions moved.
-    """
-
-    consumers: NDArray[np.int64]
+    consumers: NDArray[np.int64]  # ``int64[measurements]``: how many hold something
+    # ``float64[measurements]``: rate of what moved over one consumer's capacity, 0 at the first measurement
     r_scores: NDArray[np.float64]
-    moved: NDArray[np.int64]
+    moved: NDArray[np.int64]  # ``int64[measurements]``: how many partitions moved
 
 
 def owners(
     contender: Contender, stream: NDArray[np.float64], capacity: float, listed: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return who holds what after every measurement, beginning with no consumer holding anything.
+    """Return who holds what after every measurement, ``[measurements, partitions]``, beginning with no consumer holding anything.
 
-    An algorithm that asks how far rates drift is told what the measurements so far show.
-
-    Args:
-        contender: The algorithm and its options.
-        stream: Rates, ``float64[measurements, partitions]``.
-        capacity: Rate that one consumer is given at most, in the unit of the rates.
-        listed: The order in which each measurement lists the partitions, ``int64[measurements, partitions]``, for who is given
-            them so; without it the same order every time.
-
-    Returns:
-        Consumer indices, ``int64[measurements, partitions]``.
+    An algorithm that asks how far rates drift is told what the measurements so far show. ``listed`` is the order in which each
+    measurement lists the partitions, for contenders that are given them so; without it the same order every time.
     """
     held = np.empty(stream.shape, np.int64)
     before = np.full(stream.shape[1], -1, np.int64)
@@ -76,13 +56,7 @@ def owners(
 
 
 def trace(held: NDArray[np.int64], stream: NDArray[np.float64], capacity: float) -> Trace:
-    """Return the figures of a run.
-
-    Args:
-        held: Consumer indices, ``int64[measurements, partitions]``.
-        stream: Rates, of the same shape.
-        capacity: Rate that one consumer is given at most.
-    """
+    """Return the figures of a run from who holds what and the rates, both ``[measurements, partitions]``."""
     changed = np.zeros(held.shape, np.bool_)
     changed[1:] = held[1:] != held[:-1]
     return Trace(

@@ -25,19 +25,12 @@ _WHOLE = 100  # seconds from which fractions of one say nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table with a title and a line about what it says.
+    """A table with a title and a line about what it says."""
 
-    Attributes:
-        title: What it is.
-        note: How to read it; plain text.
-        header: Names of the columns; the first column is text, the others are figures.
-        rows: As many cells as the header.
-    """
-
-    title: str
-    note: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    title: str  # what it is
+    note: str  # how to read it; plain text
+    header: tuple[str, ...]  # names of the columns; the first column is text, the others are figures
+    rows: tuple[tuple[str, ...], ...]  # as many cells as the header
 
     def markdown(self) -> str:
         """Return it as Markdown, title and note included."""

@@ -9,15 +9,11 @@ from numpy.typing import NDArray
 
 
 class Recorded(NamedTuple):
-    """A stream as recorded.
+    """A stream as recorded."""
 
-    Attributes:
-        rates: ``float64[measurements, partitions]``, partitions by topic and number, the order in which planners break ties.
-        listed: ``int64[measurements, partitions]``: the order in which each measurement lists them.
-    """
-
+    # ``float64[measurements, partitions]``, partitions by topic and number, the order in which planners break ties
     rates: NDArray[np.float64]
-    listed: NDArray[np.int64]
+    listed: NDArray[np.int64]  # ``int64[measurements, partitions]``: the order in which each measurement lists them
 
 
 def read_stream(path: Path) -> Recorded:
@@ -31,14 +27,12 @@ def read_stream(path: Path) -> Recorded:
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if missing := {"iteration", "topic", "partition", "rate"} - set(reader.fieldnames or ()):
-            msg = f"{path}: no column {', '.join(sorted(missing))}"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: no column {', '.join(sorted(missing))}")
         for row in reader:
             rates.setdefault(int(row["iteration"]), {})[row["topic"], int(row["partition"])] = float(row["rate"])
     names = sorted({name for now in rates.values() for name in now})
     if not names or any(len(now) != len(names) for now in rates.values()):
-        msg = f"{path}: every iteration must have all of the {len(names)} partitions"
-        raise ValueError(msg)
+        raise ValueError(f"{path}: every iteration must have all of the {len(names)} partitions")
     at = {name: i for i, name in enumerate(names)}
     return Recorded(
         rates=np.array([[rates[k][name] for name in names] for k in sorted(rates)]),

@@ -21,29 +21,18 @@ def bounded_walk(
     measurements: int = PUBLISHED_MEASUREMENTS,
     capacity: int = PUBLISHED_CAPACITY,
 ) -> NDArray[np.float64]:
-    """Return a stream in which every partition's rate walks at random between 0 and one consumer's capacity.
+    """Return rates ``float64[measurements, partitions]``: whole numbers that walk at random from 0 to a consumer's capacity.
 
     The first rates are uniform integers from 0 to ``capacity``; each step adds a uniform integer in [-delta, delta] and stays
     inside [0, capacity]. The upper end is not in the printed equation 15, but without it the published figures cannot come
-    about (Landau et al. 2024, section VI-A).
-
-    Args:
-        delta: Greatest step between two measurements, in the unit of the rates.
-        seed: The same seed gives the same stream.
-        partitions: How many partitions.
-        measurements: How many measurements.
-        capacity: Rate that one consumer can take.
-
-    Returns:
-        Rates, ``float64[measurements, partitions]``, whole numbers.
+    about (Landau et al. 2024, section VI-A). The same seed gives the same stream.
 
     Raises:
         ValueError: A count is not positive, or ``delta`` is negative.
     """
     if partitions < 1 or measurements < 1 or capacity < 1 or delta < 0:
         counts = f"{partitions}, {measurements}, {capacity} and {delta}"
-        msg = f"a stream needs partitions, measurements and a capacity from 1 and a delta from 0, not {counts}"
-        raise ValueError(msg)
+        raise ValueError(f"a stream needs partitions, measurements and a capacity from 1 and a delta from 0, not {counts}")
     rng = np.random.default_rng(seed)
     rates = np.empty((measurements, partitions))
     now = rng.integers(0, capacity, partitions, endpoint=True)
@@ -54,28 +43,19 @@ def bounded_walk(
 
 
 def listings(measurements: int, partitions: int, seed: int) -> NDArray[np.int64]:
-    """Return the order in which every measurement lists the partitions: anew at random, as the published streams do.
+    """Return the order ``[measurements, partitions]`` in which partitions are listed: random, as in the published streams.
 
     It matters for NF, FF, WF and BF, which place partitions as they are given, and is why they move so much.
-
-    Returns:
-        Positions of partitions, ``int64[measurements, partitions]``.
     """
     rng = np.random.default_rng((seed, 1))  # apart from the draws of the rates
     return rng.permuted(np.tile(np.arange(partitions), (measurements, 1)), axis=1)
 
 
 def two_demands(family: str, partitions: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what every partition needs of a consumer in rate and in backlog, in parts of what a consumer has of each.
+    """Return what every partition needs of a consumer in rate and in backlog, from 0 to 1 of what a consumer has of each.
 
-    Args:
-        family: One of ``FAMILIES``: how the two go together. All but ``full``, which is uniform up to a whole consumer, have
-            several partitions to a consumer.
-        partitions: How many partitions.
-        seed: The same seed gives the same demands.
-
-    Returns:
-        Rates and backlogs, ``float64[partitions]`` each, from 0 to 1.
+    How the two go together says the family, one of ``FAMILIES``. All but ``full``, which is uniform up to a whole consumer, have
+    several partitions to a consumer. The same seed gives the same demands.
 
     Raises:
         ValueError: The family is unknown.
@@ -98,6 +78,5 @@ def two_demands(family: str, partitions: int, seed: int) -> tuple[NDArray[np.flo
         case "full":
             rate, lag = rng.random(partitions), rng.random(partitions)
         case _:
-            msg = f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}"
-            raise ValueError(msg)
+            raise ValueError(f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}")
     return np.clip(rate, 0.005, 1.0), np.clip(lag, 0.005, 1.0)

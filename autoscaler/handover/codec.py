@@ -8,9 +8,9 @@ one strange record must not stop a reader. Pure, standard library only; the clie
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Never, assert_never
+from typing import Never, TypeVar, assert_never
 
 from autoscaler.handover.records import (
     MOST_LEASE_S,
@@ -35,6 +35,7 @@ from autoscaler.handover.records import (
 )
 
 Key = tuple[str | int, ...]
+_T = TypeVar("_T")
 _MOST = 2**63 - 1
 _STRANGE = (ValueError, RecursionError, ArithmeticError)  # an integer of hundreds of digits overflows where a float is expected
 PARTITIONS = 8  # of either topic, at least: groups live in the first ones, so that partitions may be added
@@ -48,23 +49,17 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
     "heartbeat": (str, str, str),
     "tick": (str, str),
 }  # kind -> types of the key's other parts
+_ADDED = frozenset({"losses", "parked", "resets"})  # of a plan's topics, absent in plans of earlier releases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a pair of bytes says.
+    """What a pair of bytes says."""
 
-    Attributes:
-        key: The structured key; ``None`` if it is none of ours.
-        record: The record; ``None`` for a tombstone and for whatever is to be ignored.
-        tombstone: The key was deleted.
-        ignored: Why there is neither; empty otherwise.
-    """
-
-    key: Key | None = None
-    record: Record | None = None
-    tombstone: bool = False
-    ignored: str = ""
+    key: Key | None = None  # the structured key; ``None`` if it is none of ours
+    record: Record | None = None  # the record; ``None`` for a tombstone and for what is to be ignored
+    tombstone: bool = False  # the key was deleted
+    ignored: str = ""  # why there is neither; empty otherwise
 
 
 def partition_for(group: str, partitions: int) -> int:
@@ -109,12 +104,9 @@ def encode(record: Record) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes | None, value: bytes | None, *, control_id: str | None = None) -> Decoded:
-    """Read a record; anything that cannot be read is returned with the reason, nothing raises.
+    """Read a record (``None`` in place of a value: a tombstone); what cannot be read is returned with the reason, nothing raises.
 
-    Args:
-        key: The key's bytes.
-        value: The value's bytes; ``None`` is a tombstone.
-        control_id: Id of the control topic being read; records under another are ignored. ``None`` takes all.
+    Records under another control topic than the one being read, ``control_id``, are ignored; ``None`` takes all.
     """
     try:
         parts = _key(key)
@@ -144,8 +136,7 @@ def _load(data: bytes) -> object:
 
 
 def _refuse(what: str) -> Never:
-    msg = f"{what} is not expected here"
-    raise ValueError(msg)
+    raise ValueError(f"{what} is not expected here")
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -232,7 +223,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
     index = {w: i for i, w in enumerate(workers)}
     tps = {*plan.grants, *plan.waits, *plan.starts, *plan.losses, *plan.parked, *plan.resets}
     sets = sorted({tuple(x for w in waits for x in (index[w.worker], now - w.epoch)) for waits in plan.waits.values()})
-    at = {s: i for i, s in enumerate(sets)}  # a first plan waits for everybody, for every partition: said once
+    at = {s: i for i, s in enumerate(sets)}  # a first plan waits for every worker, for every partition: said once
     topics = []
     for topic in sorted({tp.topic_id for tp in tps} | set(plan.topics)):
         mine = sorted(tp for tp in tps if tp.topic_id == topic)
@@ -290,12 +281,15 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
     parked: dict[Tp, int] = {}
     resets: dict[Tp, Reset] = {}
     sets = [_waits(row, workers, now) for row in _list(body.get("waits"))]
-    for entry in _list(body.get("topics")):
-        _read_grants(_object(entry), workers, now, grants)
-        _read_waits(_object(entry), sets, waits)
-        _read_starts(_object(entry), names, starts)
-        _read_losses(_object(entry), now, losses, parked)
-        _read_resets(_object(entry), now, resets)
+    for entry in map(_object, _list(body.get("topics"))):
+        if entry.get("name") is not None:
+            names[_text(entry.get("id"))] = _text(entry["name"])
+        grants |= _grants(entry, workers, now)
+        waits |= {tp: _at(sets, index, "waits") for tp, (index,) in _rows(entry, "waits", 1)}
+        starts |= {tp: start for tp, (start,) in _rows(entry, "starts", 1)}
+        losses |= {tp: Loss(owners=n, offset=at, epoch=now - age) for tp, (n, at, age) in _rows(entry, "losses", 3)}
+        parked |= {tp: now - age for tp, (age,) in _rows(entry, "parked", 1)}
+        resets |= {tp: Reset(offset=at, start=to, epoch=now - age) for tp, (at, to, age) in _rows(entry, "resets", 3)}
     return Plan(
         group=group,
         epoch=Epoch(_text(body.get("control")), now),
@@ -311,57 +305,32 @@ def _plan(group: str, body: Mapping[str, object]) -> Plan:
         parked=parked,
         resets=resets,
         recommit_s=None if (recommit := body.get("recommit")) is None else _float(recommit),
-        exactly_once=frozenset(_worker(workers, x) for x in _list(body.get("exactly_once", []))),
+        exactly_once=frozenset(_at(workers, x, "worker") for x in _list(body.get("exactly_once", []))),
     )
 
 
-def _read_grants(entry: Mapping[str, object], workers: list[Incarnation], now: int, grants: dict[Tp, Grant]) -> None:
+def _grants(entry: Mapping[str, object], workers: list[Incarnation], now: int) -> dict[Tp, Grant]:
     owners, ages, given = _list(entry.get("owners")), _list(entry.get("ages")), entry.get("partitions")
     numbers: list[object] = given if isinstance(given, list) else list(range(min(_int(given), len(owners))))
     if not len(numbers) == len(owners) == len(ages):
         _refuse("arrays of different length")
-    for number, owner, age in zip(numbers, owners, ages, strict=True):
-        tp = Tp(_text(entry.get("id")), _int(number))
-        grants[tp] = Grant(owner=_worker(workers, owner), epoch=now - _int(age))
+    return {
+        Tp(_text(entry.get("id")), _int(number)): Grant(owner=_at(workers, owner, "worker"), epoch=now - _int(age))
+        for number, owner, age in zip(numbers, owners, ages, strict=True)
+    }
 
 
 def _waits(row: object, workers: list[Incarnation], now: int) -> tuple[Wait, ...]:
-    pairs = _list(row)
-    return tuple(Wait(worker=_worker(workers, w), epoch=now - _int(age)) for w, age in zip(pairs[::2], pairs[1::2], strict=True))
+    pairs = [(_at(workers, w, "worker"), now - _int(age)) for w, age in zip(_list(row)[::2], _list(row)[1::2], strict=True)]
+    return tuple(Wait(worker=worker, epoch=epoch) for worker, epoch in pairs)
 
 
-def _read_waits(entry: Mapping[str, object], sets: list[tuple[Wait, ...]], waits: dict[Tp, tuple[Wait, ...]]) -> None:
-    for row in _list(entry.get("waits")):
-        number, index = _row(row, 2)
-        if not 0 <= (i := _int(index)) < len(sets):
-            _refuse(f"waits {i}")
-        waits[Tp(_text(entry.get("id")), _int(number))] = sets[i]
-
-
-def _read_starts(entry: Mapping[str, object], names: dict[str, str], starts: dict[Tp, int]) -> None:
-    topic, name = _text(entry.get("id")), entry.get("name")
-    if name is not None:
-        names[topic] = _text(name)
-    for row in _list(entry.get("starts")):
-        number, start = _row(row, 2)
-        starts[Tp(topic, _int(number))] = _int(start)
-
-
-def _read_losses(entry: Mapping[str, object], now: int, losses: dict[Tp, Loss], parked: dict[Tp, int]) -> None:
+def _rows(entry: Mapping[str, object], name: str, numbers: int) -> Iterator[tuple[Tp, list[int]]]:
+    """Yield what a topic's entry says of its partitions: of each so many numbers."""
     topic = _text(entry.get("id"))
-    for row in _list(entry.get("losses", [])):
-        number, owners, offset, age = _row(row, 4)
-        losses[Tp(topic, _int(number))] = Loss(owners=_int(owners), offset=_int(offset), epoch=now - _int(age))
-    for row in _list(entry.get("parked", [])):
-        number, age = _row(row, 2)
-        parked[Tp(topic, _int(number))] = now - _int(age)
-
-
-def _read_resets(entry: Mapping[str, object], now: int, resets: dict[Tp, Reset]) -> None:
-    topic = _text(entry.get("id"))
-    for row in _list(entry.get("resets", [])):
-        number, offset, start, age = _row(row, 4)
-        resets[Tp(topic, _int(number))] = Reset(offset=_int(offset), start=_int(start), epoch=now - _int(age))
+    for row in _list(entry.get(name, [] if name in _ADDED else None)):
+        partition, *rest = map(_int, _row(row, 1 + numbers))
+        yield Tp(topic, partition), rest
 
 
 def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
@@ -412,10 +381,10 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
     )
 
 
-def _worker(workers: list[Incarnation], index: object) -> Incarnation:
-    if not 0 <= (i := _int(index)) < len(workers):
-        _refuse(f"worker {i}")
-    return workers[i]
+def _at(table: Sequence[_T], index: object, name: str) -> _T:
+    if not 0 <= (i := _int(index)) < len(table):
+        _refuse(f"{name} {i}")
+    return table[i]
 
 
 def _object(value: object) -> Mapping[str, object]:

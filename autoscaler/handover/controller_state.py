@@ -44,23 +44,16 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A partition that has arrived at its planned owner.
-
-    Attributes:
-        source: Who had it planned before; ``None`` for a first owner.
-        released_at: Broker's time of its release; ``None`` where no worker released it.
-        taken_at: Broker's time of the new owner's first heartbeat that names it.
-        offset: Where the new owner began; -1 if unknown.
-    """
+    """A partition that has arrived at its planned owner."""
 
     tp: Tp
     topic: str
     epoch: int
-    source: Incarnation | None
+    source: Incarnation | None  # who had it planned before; ``None`` for a first owner
     owner: Incarnation
-    released_at: float | None
-    taken_at: float
-    offset: int
+    released_at: float | None  # broker's time of its release; ``None`` where no worker released it
+    taken_at: float  # broker's time of the new owner's first heartbeat that names it
+    offset: int  # where the new owner began; -1 if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,27 +76,18 @@ class _Held:
 
 @dataclass(slots=True)
 class ControllerState:
-    """One group as its logs say; records of other groups and of another control topic are ignored.
-
-    Attributes:
-        plan: The latest committed plan of this control topic.
-        controller: The latest controller; ``None`` before the first.
-        over: Who is expired (and by what evidence) or has left.
-        log: The heartbeat log as evidence of time passed.
-        heard_number: The highest number that a controller's tick of this group has named.
-        heard_epoch: The highest epoch that a heartbeat of this group has named, of whichever control topic.
-    """
+    """One group as its logs say; records of other groups and of another control topic are ignored."""
 
     group: str
     control_id: str
     lease_s: float
-    plan: Plan | None = None
-    controller: TakeOver | None = None
-    over: dict[Incarnation, str] = field(default_factory=dict)
+    plan: Plan | None = None  # the latest committed plan of this control topic
+    controller: TakeOver | None = None  # the latest controller; ``None`` before the first
+    over: dict[Incarnation, str] = field(default_factory=dict)  # workers that are expired (and by what evidence) or have left
     beats: dict[Incarnation, Beat] = field(default_factory=dict)
-    log: HeartbeatLog = field(init=False)
-    heard_epoch: int = 0
-    heard_number: int = 0
+    log: HeartbeatLog = field(init=False)  # the heartbeat log as evidence of time passed
+    heard_epoch: int = 0  # the highest epoch that a heartbeat of this group has named, of whichever control topic
+    heard_number: int = 0  # the highest number that a controller's tick of this group has named
     _released: dict[Tp, dict[Incarnation, _Release]] = field(default_factory=dict)
     _owners: frozenset[Incarnation] = frozenset()  # of the plan: most looks find that none of them is over
     _left: set[Incarnation] = field(default_factory=set)
@@ -254,7 +238,7 @@ class ControllerState:
         return tuple(w for w in sorted(self.overdue()) if self.exactly_once(w) and w not in self._fenced)
 
     def to_expire(self) -> dict[Incarnation, str]:
-        """Return who may be recorded as over now, with the evidence: no worker that could still complete a transaction (rule 8).
+        """Return the workers to be recorded as over, with the evidence: none that could still complete a transaction (rule 8).
 
         A new owner reads the committed offset once this is in the log; what is committed after that would be processed twice.
         """
@@ -262,7 +246,7 @@ class ControllerState:
         return {w: evidence for w, evidence in self.overdue().items() if w not in unfenced}
 
     def overdue(self) -> dict[Incarnation, str]:
-        """Return who is over but not yet recorded as such, with the evidence (rule 8)."""
+        """Return the workers that are over but not yet recorded as such, with the evidence (rule 8)."""
         horizons: dict[float, int] = {}
         out = {}
         for worker, lease_s in self.named().items():
@@ -306,9 +290,10 @@ class ControllerState:
     def lost(self) -> dict[Tp, Grant]:
         """Return the planned partitions that their owner lost, with the grant that it had (rule 9).
 
-        Who gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss. Nor has
-        who was heard last before a silence of all, controllers too, for half a lease: the brokers were away, and took no commit
-        either. Whether an expired owner had begun is not asked, because a record may end the process before a heartbeat says so.
+        A worker that gave a partition back in order, or never could have begun, has not lost it: a rolling deployment is no loss.
+        Nor has one that was heard last before a silence of all, controllers too, for half a lease: the brokers were away, and
+        took no commit either. Whether an expired owner had begun is not asked, because a record may end the process before a
+        heartbeat says so.
         """
         return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
 
@@ -356,8 +341,7 @@ class ControllerState:
     def forgettable(self, log_start: int) -> tuple[tuple[str | int, ...], ...]:
         """Return the keys to delete of incarnations and releases that matter no more (rule 11), in the fenced transaction.
 
-        Args:
-            log_start: First offset still in the heartbeat log: an older heartbeat cannot bring a ghost back.
+        A heartbeat older than ``log_start``, the first offset still in the heartbeat log, cannot bring an incarnation back.
         """
         named = named_by(self.plan) if self.plan else frozenset()
         gone = [w for w in self.over if w not in named and (w not in self.beats or self.beats[w].offset < log_start)]

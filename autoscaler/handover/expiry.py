@@ -79,11 +79,7 @@ class HeartbeatLog:
         self._trim(source)
 
     def horizon(self, lease_s: float) -> int:
-        """Return the offset h0 such that every incarnation with this lease whose last record lies before h0 is over.
-
-        Returns:
-            -1 while nothing can be said.
-        """
+        """Return the offset before which an incarnation with this lease, by its last record, is over; -1: none can be told."""
         self._longest_s = max(self._longest_s, lease_s)
         span_s = lease_s + margin_s(lease_s)
         best = max((s.horizon(span_s) for s in self._sources.values()), default=-1)

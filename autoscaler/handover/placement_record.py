@@ -1,8 +1,8 @@
 """Which member is to hold which partition, as the controller writes it down for an assignor. Pure.
 
 Members are named by what they call themselves and keep over restarts, never by the id that the broker gives them. The leader of a
-group follows a placement as far as it goes: partitions that it does not name, or of members that are not there, go to whoever
-holds least.
+group follows a placement as far as it goes: partitions that it does not name, or of members that are not there, go to the member
+that holds least.
 """
 
 import json
@@ -15,32 +15,22 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What the controller wants.
-
-    Attributes:
-        valid_s: For how long it counts after it was written, if it is not written again.
-        owners: Name of the member that is to hold a partition.
-    """
+    """What the controller wants."""
 
     group: str
-    valid_s: float
-    owners: Mapping[Tp, str]
+    valid_s: float  # for how long it counts after it was written, if it is not written again
+    owners: Mapping[Tp, str]  # name of the member that is to hold a partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One member, as it presents itself when it joins.
-
-    Attributes:
-        owned: What it holds, as far as it knows.
-        generation: Of the group, in which it got that; -1 if it does not say.
-    """
+    """One member, as it presents itself when it joins."""
 
     member_id: str
     name: str
     topics: frozenset[str]
-    owned: frozenset[Tp]
-    generation: int = -1
+    owned: frozenset[Tp]  # what it holds, as far as it knows
+    generation: int = -1  # of the group, in which it got that; -1 if it does not say
 
 
 def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp], int]:
@@ -87,22 +77,17 @@ def decode(group: str, value: bytes) -> Placement:
     try:
         fields = json.loads(value)
         if fields["v"] != _VERSION:
-            msg = f"version {fields['v']}, this library knows {_VERSION}"
-            raise ValueError(msg)
+            raise ValueError(f"version {fields['v']}, this library knows {_VERSION}")
         owners = {(t, int(p)): str(name) for name, topics in fields["owners"].items() for t, ps in topics.items() for p in ps}
         return Placement(group=group, valid_s=float(fields["valid_s"]), owners=owners)
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
-        msg = f"no placement: {type(e).__name__}: {e}"
-        raise ValueError(msg) from e
+        raise ValueError(f"no placement: {type(e).__name__}: {e}") from e
 
 
 def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Collection[Tp]) -> dict[str, set[Tp]] | None:
-    """Return who is to hold what, by member id; ``None`` if the placement says nothing that could be followed.
+    """Return who is to hold what, by member id; ``None`` if the placement says nothing that could be followed, or there is none.
 
-    Args:
-        placement: The controller's; ``None``: there is none that counts.
-        seats: Every member.
-        partitions: Every partition that a member subscribes to.
+    ``seats`` has every member, ``partitions`` every partition that a member subscribes to.
     """
     if placement is None:
         return None
@@ -128,8 +113,8 @@ def seated(placement: Placement | None, seats: Sequence[Seat], partitions: Colle
 def holders(seats: Sequence[Seat]) -> dict[Tp, str | None]:
     """Return the id of the member that holds a partition, of those that members claim.
 
-    The newest generation says it: who claims it from an older one missed the rebalance that took it away. ``None``: two claim it
-    from the same one, and which is right cannot be told.
+    The newest generation says it: a member that claims it from an older one missed the rebalance that took it away. ``None``: two
+    claim it from the same one, and which is right cannot be told.
     """
     found: dict[Tp, str | None] = {}
     newest: dict[Tp, int] = {}

@@ -13,33 +13,22 @@ from autoscaler.handover.records import Epoch, Grant, Incarnation, Loss, Plan, R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intended:
-    """What the next plan is to say, slots already bound to incarnations.
+    """What the next plan is to say, slots already bound to incarnations."""
 
-    Attributes:
-        owners: Wanted owner of a partition; a partition that is missing here keeps its grant.
-        topics: Name of every topic id that exists now; grants of other topics are dropped.
-        partitions: Every partition to be consumed, with an owner or not (for the waits of a first plan).
-        starts: Numeric start of each partition without a committed offset.
-        at: Controller's wall clock, for people.
-        losses: Losses that the latest plan does not count yet.
-        parked: Partitions to take from everybody until an operator releases them; those parked already stay so.
-        resets: For partitions whose committed offset is out of range: that offset, and where to go on.
-        recommit_s: As in ``Plan``.
-        epochs_before: The highest epoch under which anything was committed: tokens must not begin again below it.
-    """
-
-    owners: Mapping[Tp, Incarnation]
-    topics: Mapping[str, str]
-    partitions: frozenset[Tp]
-    starts: Mapping[Tp, int]
+    owners: Mapping[Tp, Incarnation]  # wanted owner of a partition; a partition that is missing here keeps its grant
+    topics: Mapping[str, str]  # name of every topic id that exists now; grants of other topics are dropped
+    partitions: frozenset[Tp]  # every partition to be consumed, with an owner or not (for the waits of a first plan)
+    starts: Mapping[Tp, int]  # numeric start of each partition without a committed offset
     requested: tuple[int, ...]
     summary: str
-    at: float
-    losses: Mapping[Tp, Loss] = field(default_factory=dict)
+    at: float  # controller's wall clock, for people
+    losses: Mapping[Tp, Loss] = field(default_factory=dict)  # losses that the latest plan does not count yet
+    # Partitions that no worker gets until an operator releases them; those parked already stay so
     parked: frozenset[Tp] = frozenset()
+    # For partitions whose committed offset is out of range: that offset, and where to go on
     resets: Mapping[Tp, tuple[int, int]] = field(default_factory=dict)
-    recommit_s: float | None = None
-    epochs_before: int = 0
+    recommit_s: float | None = None  # as in ``Plan``
+    epochs_before: int = 0  # the highest epoch under which anything was committed: tokens must not begin again below it
 
 
 def next_plan(state: ControllerState, intended: Intended) -> Plan:
@@ -89,9 +78,10 @@ def _waits(
 ) -> dict[Tp, tuple[Wait, ...]]:
     """Carry forward what is unsatisfied, add the previous planned owner, never name the planned owner itself.
 
-    The first plan of a control topic cannot know who was told what before: everybody in the heartbeat log who is not over is
-    waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers have read more
-    than there is. A partition that no worker gets now, as while its topic is not seen, is waited for all the same.
+    The first plan of a control topic cannot know which worker was told what before: every worker in the heartbeat log that is
+    not over is waited for, for every partition (rule 12). Nor can the next plan of one that has lost its end, where workers
+    have read more than there is. A partition that no worker gets now, as while its topic is not seen, is waited for all the
+    same.
     """
     behind = state.plan is None or state.plan.epoch.number < state.heard_epoch
     suspects = [w for w in state.beats if w not in state.over] if behind else []
@@ -132,7 +122,7 @@ def _unseen(state: ControllerState, intended: Intended, parked: Mapping[Tp, int]
 
 
 def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
-    """Who was released by an operator begins at nothing."""
+    """A partition that an operator has released begins at nothing."""
     carried = state.plan.losses if state.plan else {}
     losses = {**{tp: x for tp, x in carried.items() if tp not in state.unparked()}, **intended.losses}
     return {tp: x for tp, x in sorted(losses.items()) if _stays(state, intended, tp)}

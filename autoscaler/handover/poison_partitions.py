@@ -21,12 +21,7 @@ class Reached:
 
 
 def counted(state: ControllerState, reached: Mapping[Tp, Reached]) -> dict[Tp, Loss]:
-    """Return the losses that the latest plan does not count yet.
-
-    Args:
-        state: Who lost what.
-        reached: Of the partitions lost; one that is missing could not be read and is not counted.
-    """
+    """Return the losses that the latest plan does not count yet, of those partitions of which ``reached`` could be read."""
     before, starts = (state.plan.losses, state.plan.starts) if state.plan else ({}, {})
     out = {}
     for tp, grant in state.lost().items():

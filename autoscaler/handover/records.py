@@ -72,16 +72,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """How many owners in a row a partition was lost by at one committed offset (rule 9).
-
-    Attributes:
-        offset: What was committed when the last of them was lost; -1: nothing.
-        epoch: The grant of the last of them, so that none counts twice.
-    """
+    """How many owners in a row a partition was lost by at one committed offset (rule 9)."""
 
     owners: int
-    offset: int
-    epoch: int
+    offset: int  # what was committed when the last of them was lost; -1: nothing
+    epoch: int  # the grant of the last of them, so that none counts twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,39 +90,28 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything about a group's placement; says all by itself after compaction (rule 2).
-
-    Attributes:
-        topics: Topic name of every topic id used.
-        grants: Owner of every planned partition.
-        waits: Unsatisfied predecessors of a partition; partitions without any are absent.
-        starts: Numeric start of each partition without a committed offset (rule 5).
-        leases_s: Lease of each incarnation named.
-        requested: Consumer slots that should run.
-        summary: The decision's id, reason and figures as JSON text, so that the audit can be completed after a crash.
-        at: When it was published (controller's wall clock; for people and the audit only, never compared).
-        losses: Partitions that owners were lost by since their committed offset last advanced (rule 9).
-        parked: Partitions that no worker gets until an operator releases them, and the epoch that parked each (rule 9).
-        resets: Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5).
-        recommit_s: Longest time between two commits of an offset that does not advance (rule 10); ``None``: the brokers do not
-            say how long they keep offsets.
-        exactly_once: Those of the incarnations named whose transactional id is fenced before they are said to be over (rule 8).
-    """
+    """Everything about a group's placement; says all by itself after compaction (rule 2)."""
 
     group: str
     epoch: Epoch
-    topics: dict[str, str]
-    grants: dict[Tp, Grant]
-    waits: dict[Tp, tuple[Wait, ...]]
-    starts: dict[Tp, int]
-    leases_s: dict[Incarnation, float]
-    requested: tuple[int, ...]
-    summary: str
-    at: float
+    topics: dict[str, str]  # topic name of every topic id used
+    grants: dict[Tp, Grant]  # owner of every planned partition
+    waits: dict[Tp, tuple[Wait, ...]]  # unsatisfied predecessors of a partition; partitions without any are absent
+    starts: dict[Tp, int]  # numeric start of each partition without a committed offset (rule 5)
+    leases_s: dict[Incarnation, float]  # lease of each incarnation named
+    requested: tuple[int, ...]  # consumer slots that should run
+    summary: str  # the decision's id, reason and figures as JSON text, so that the audit can be completed after a crash
+    at: float  # when it was published (controller's wall clock; for people and the audit only, never compared)
+    # Partitions that owners were lost by since their committed offset last advanced (rule 9)
     losses: dict[Tp, Loss] = field(default_factory=dict)
+    # Partitions that no worker gets until an operator releases them, and the epoch that parked each (rule 9)
     parked: dict[Tp, int] = field(default_factory=dict)
+    # Partitions whose owner is to begin elsewhere, as long as this very offset is the committed one (rule 5)
     resets: dict[Tp, Reset] = field(default_factory=dict)
+    # Longest time between two commits of an offset that does not advance (rule 10); ``None``: the brokers do not say how long
+    # they keep offsets
     recommit_s: float | None = None
+    # Those of the incarnations named whose transactional id is fenced before they are said to be over (rule 8)
     exactly_once: frozenset[Incarnation] = frozenset()
 
 
@@ -194,55 +178,43 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A worker's sign of life with its totals.
-
-    Attributes:
-        stamp: Its own clock at sending, seconds; never compared with another machine's.
-        acked: Log offset of its own last acknowledged heartbeat when stamping; ``None`` before the first.
-        epoch: Newest plan epoch read; 0 before the first.
-        owned: What it holds and the epoch that granted each.
-        taken: For partitions taken since the last few heartbeats: (partition, granting epoch, first offset).
-        astray: Owned partitions that stand still because this offset, the committed one, is out of range.
-        instance: Container or process identity given by the platform.
-        records: Processed since start. payload_bytes: their decompressed payload. busy_s: seconds inside the application.
-        latency_buckets: Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start.
-        exactly_once: It commits in transactions of ``commits.transactional_id``, which it has taken before its first heartbeat.
-    """
+    """A worker's sign of life with its totals."""
 
     group: str
     worker: Incarnation
-    stamp: float
+    stamp: float  # its own clock at sending, seconds; never compared with another machine's
     boot_id: str
-    acked: int | None
+    acked: int | None  # log offset of its own last acknowledged heartbeat when stamping; ``None`` before the first
     lease_s: float
-    epoch: int
+    epoch: int  # newest plan epoch read; 0 before the first
     phase: Phase
-    owned: dict[Tp, int]
+    owned: dict[Tp, int]  # what it holds and the epoch that granted each
+    # For partitions taken since the last few heartbeats: (partition, granting epoch, first offset)
     taken: tuple[tuple[Tp, int, int], ...] = ()
+    # Owned partitions that stand still because this offset, the committed one, is out of range
     astray: tuple[tuple[Tp, int], ...] = ()
-    instance: str | None = None
-    records: int = 0
-    payload_bytes: int = 0
-    busy_s: float = 0.0
+    instance: str | None = None  # container or process identity given by the platform
+    records: int = 0  # processed since start
+    payload_bytes: int = 0  # their decompressed payload
+    busy_s: float = 0.0  # seconds inside the application
+    # Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start
     latency_buckets: tuple[int, ...] = ()
     last_progress: float = 0.0
+    # It commits in transactions of ``commit_metadata.transactional_id``, which it has taken before its first heartbeat
     exactly_once: bool = False
     version: int = PROTOCOL_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A controller's own stamp in the heartbeat log, usable as a source of expiry evidence (rule 8b).
-
-    Attributes:
-        number: As in ``TakeOver``; 0 before it has taken over. So that numbers go on where the control log has lost the record.
-    """
+    """A controller's own stamp in the heartbeat log, usable as a source of expiry evidence (rule 8b)."""
 
     group: str
     incarnation: str
     stamp: float
     boot_id: str
     acked: int | None
+    # As in ``TakeOver``; 0 before it has taken over. So that numbers go on where the control log has lost the record.
     number: int = 0
     version: int = field(default=PROTOCOL_VERSION)
 

@@ -25,16 +25,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elapsed:
-    """Time has passed.
-
-    Attributes:
-        busy_since: When the application got the batch that it has not returned from, or said last that it takes long.
-        read_at: When the control log was last known to be read to its end.
-    """
+    """Time has passed."""
 
     totals: Totals = Totals()
+    # When the application got the batch that it has not returned from, or said last that it takes long
     busy_since: float | None = None
-    read_at: float | None = None
+    read_at: float | None = None  # when the control log was last known to be read to its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

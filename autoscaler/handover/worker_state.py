@@ -50,27 +50,7 @@ NOWHERE = -1  # in place of a committed offset: there is none, and no start eith
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerState:
-    """One incarnation.
-
-    Attributes:
-        exactly_once: It commits in transactions, under a transactional id that others take before they say that it is over.
-        first_sent: Stamp of the first heartbeat sent. acked_stamp, acked_offset: of the last one acknowledged.
-        in_flight: Stamp of the heartbeat that is neither acknowledged nor failed; there is at most one.
-        due: When the next heartbeat is to be sent.
-        wanted: Granting epoch of every partition that the newest plan gives to this incarnation.
-        asked: Highest epoch at which the newest plan's waits name this incarnation, by partition.
-        released: Epoch of the latest release of (partition, worker). over: incarnations that have expired or left.
-        active: Granting epoch of the partitions being fetched.
-        reading: Granting epoch of the partitions whose committed offset has been asked for.
-        draining: Granting epoch of the partitions still owned of which nothing new is fetched.
-        kept: Granting epoch of the partitions still owned although not fetched: given back before their release was sent.
-        answered: Epoch of the last release sent, by partition.
-        stalled: Partitions whose start is not known or not readable, and when to ask again.
-        failed: Partitions in whose records the application ended by an error.
-        astray: Committed offset of the kept partitions that is out of range, or ``NOWHERE`` of wanted ones that have none and of
-            which the plan does not say where to begin: they stand still until a plan says it.
-        taken: Recent takes and how many heartbeats still name each.
-    """
+    """One incarnation."""
 
     group: str
     me: Incarnation
@@ -79,12 +59,13 @@ class WorkerState:
     boot_id: str = ""
     instance: str | None = None
     max_batch_s: float = 300.0
+    # It commits in transactions, under a transactional id that others take before they say that it is over
     exactly_once: bool = False
-    first_sent: float | None = None
+    first_sent: float | None = None  # stamp of the first heartbeat sent; below: of the last one acknowledged
     acked_stamp: float | None = None
     acked_offset: int | None = None
-    in_flight: float | None = None
-    due: float = float("-inf")
+    in_flight: float | None = None  # stamp of the heartbeat that is neither acknowledged nor failed; there is at most one
+    due: float = float("-inf")  # when the next heartbeat is to be sent
     lapsed: bool = False
     ready: bool = False
     leaving: bool = False
@@ -93,19 +74,28 @@ class WorkerState:
     busy_since: float | None = None
     read_at: float | None = None
     plan: Plan | None = None
+    # Granting epoch of every partition that the newest plan gives to this incarnation
     wanted: Mapping[Tp, int] = field(default_factory=dict)
+    # Highest epoch at which the newest plan's waits name this incarnation, by partition
     asked: Mapping[Tp, int] = field(default_factory=dict)
+    # Epoch of the latest release of (partition, worker)
     released: Mapping[tuple[Tp, Incarnation], int] = field(default_factory=dict)
-    over: frozenset[Incarnation] = frozenset()
-    active: Mapping[Tp, int] = field(default_factory=dict)
+    over: frozenset[Incarnation] = frozenset()  # incarnations that have expired or left
+    active: Mapping[Tp, int] = field(default_factory=dict)  # granting epoch of the partitions being fetched
+    # Granting epoch of the partitions whose committed offset has been asked for
     reading: Mapping[Tp, int] = field(default_factory=dict)
+    # Granting epoch of the partitions still owned of which nothing new is fetched
     draining: Mapping[Tp, int] = field(default_factory=dict)
+    # Granting epoch of the partitions still owned although not fetched: given back before their release was sent
     kept: Mapping[Tp, int] = field(default_factory=dict)
-    answered: Mapping[Tp, int] = field(default_factory=dict)
+    answered: Mapping[Tp, int] = field(default_factory=dict)  # epoch of the last release sent, by partition
+    # Partitions whose start is not known or not readable, and when to ask again
     stalled: Mapping[Tp, float] = field(default_factory=dict)
-    failed: frozenset[Tp] = frozenset()
+    failed: frozenset[Tp] = frozenset()  # partitions in whose records the application ended by an error
+    # Committed offset of the kept partitions that is out of range, or ``NOWHERE`` of wanted ones that have none and of which the
+    # plan does not say where to begin: they stand still until a plan says it
     astray: Mapping[Tp, int] = field(default_factory=dict)
-    taken: tuple[tuple[Tp, int, int, int], ...] = ()
+    taken: tuple[tuple[Tp, int, int, int], ...] = ()  # recent takes and how many heartbeats still name each
 
     @property
     def valid_until(self) -> float:

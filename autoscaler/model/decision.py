@@ -20,7 +20,7 @@ class AddWorkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePartition:
-    """Give a partition to a slot; ``source`` is ``None`` if nobody alive holds it."""
+    """Give a partition to a slot; ``source`` is ``None`` if no live worker holds it."""
 
     partition: TopicPartition
     source: int | None
@@ -36,7 +36,7 @@ class RemoveWorkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkPartition:
-    """Hand a partition to nobody until an operator releases it: so many owners in a row were lost at this offset."""
+    """Hand a partition to no worker until an operator releases it: so many owners in a row were lost at this offset."""
 
     partition: TopicPartition
     owners: int
@@ -57,24 +57,16 @@ Action = ParkPartition | ResetOffset | AddWorkers | MovePartition | RemoveWorker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a rule or a guard has found; ``core/messages.py`` says it in words.
-
-    Attributes:
-        reason: What the decision gives as its reason for it; ``None`` for what is only said beside.
-        limit: The limit that it is; ``None`` if it limits nothing.
-        partitions: The first few that it is about; ``numbers["partitions"]`` says how many there are.
-        consumers: The first few that it is about, by slot; ``numbers["consumers"]`` says how many there are.
-        numbers: By name, with the unit in the name.
-        texts: Names by what they are of: a setting, a topic, an assignor, an error.
-    """
+    """One thing that a rule or a guard has found; ``core/messages.py`` says it in words."""
 
     what: What
-    reason: Reason | None = None
-    limit: Reason | None = None
+    reason: Reason | None = None  # what the decision gives as its reason for it; ``None`` for what is only said beside
+    limit: Reason | None = None  # the limit that it is; ``None`` if it limits nothing
+    # The first few that it is about; ``numbers["partitions"]`` says how many there are
     partitions: tuple[TopicPartition, ...] = ()
-    consumers: tuple[int, ...] = ()
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
+    consumers: tuple[int, ...] = ()  # the first few that it is about, by slot; ``numbers["consumers"]`` says how many there are
+    numbers: Mapping[str, float] = field(default_factory=dict)  # by name, with the unit in the name
+    texts: Mapping[str, str] = field(default_factory=dict)  # names by what they are of: a setting, a topic, an assignor, an error
 
     @classmethod
     def of(
@@ -86,14 +78,9 @@ class Finding:
         numbers: Mapping[str, float] = MappingProxyType({}),
         **values: float | str | None,
     ) -> "Finding":
-        """Return a finding about the first few of these partitions and consumers, in their order.
+        """Return a finding about the first few of all these partitions and consumers (by slot), in their order.
 
-        Args:
-            what: What it is about.
-            partitions: All of them.
-            consumers: All of them, by slot.
-            numbers: Numbers whose names are not known here.
-            values: Numbers and texts by name; ``None`` is left out.
+        ``numbers`` are those whose names are not known here; of ``values``, numbers and texts by name, ``None`` is left out.
         """
         many = {name: len(x) for name, x in (("partitions", partitions), ("consumers", consumers)) if x}
         return cls(
@@ -107,49 +94,31 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One cycle's answer for one group, complete enough to explain it and to decide it again.
+    """One cycle's answer for one group, complete enough to explain it and to decide it again."""
 
-    Attributes:
-        decision_id: Unique; ``{group}/{sample_ts in ms}``.
-        actions: Ordered park, reset, add, move, remove; empty when nothing is to be done.
-        target: Wanted owner slot of every partition; equals what is observed when nothing is to be done.
-        requested: Slots that should run from now on.
-        consumers_now: Live consumers before acting; ``None``: who is there has not been read.
-        consumers: Consumers asked for, or in a group that is only advised those that would be; 0: none are asked for yet,
-            which is told as unknown, because no rule asks for none.
-        lower_bound: No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity); ``None``:
-            nothing is measured yet.
-        r_score: Moved rate over usable capacity (equation 11 of Landau et al. 2024).
-        recommended: Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest. The
-            last known number where this cycle tells none; ``None``: none was ever known.
-        recommended_age_s: Age of the oldest measurement that ``recommended`` goes by.
-        imbalance: Hottest consumer's load over the mean; ``None`` without load.
-        oversized: Partitions above one consumer's usable capacity.
-        parked: Partitions that nobody gets until an operator releases them; they count for nothing else here but the lag.
-        capacity_samples: Windows that the capacity was measured in; 0 if it was not.
-        capacity_age_s: Seconds since the last of them ended; ``None`` if it was not measured here.
-        capacity_records_per_s: What one consumer processes when records and not bytes keep it; ``None``: no such limit.
-        own_bytes_per_s: By slot, what those are taken for instead that were measured to be slower or faster than the group.
-        findings: What was found, the step's own first; empty in a decision that an older release has written down.
-        detail: The findings in words, for a human at 3 a.m.
-    """
-
-    decision_id: str
+    decision_id: str  # unique; ``{group}/{sample_ts in ms}``
     group: str
     at: float
     mode: str
     reason: Reason
     limited_by: Reason | None
-    actions: tuple[Action, ...]
+    actions: tuple[Action, ...]  # ordered park, reset, add, move, remove; empty when nothing is to be done
+    # Wanted owner slot of every partition; equals what is observed when nothing is to be done
     target: Mapping[TopicPartition, int]
-    requested: frozenset[int]
-    consumers_now: int | None
+    requested: frozenset[int]  # slots that should run from now on
+    consumers_now: int | None  # live consumers before acting; ``None``: that has not been read
+    # Consumers asked for, or in a group that is only advised those that would be; 0: none are asked for yet, which is told as
+    # unknown, because no rule asks for none
     consumers: int
+    # Consumers that the load takes, whatever the guards say: of the placement that is advised, or the fewest. The last known
+    # number where this cycle tells none; ``None``: none was ever known.
     recommended: int | None
+    # No placement needs fewer consumers than this (sum of rates, and partitions above half a capacity); ``None``: nothing is
+    # measured yet
     lower_bound: int | None
-    r_score: float
-    imbalance: float | None
-    oversized: tuple[TopicPartition, ...]
+    r_score: float  # moved rate over usable capacity (equation 11 of Landau et al. 2024)
+    imbalance: float | None  # hottest consumer's load over the mean; ``None`` without load
+    oversized: tuple[TopicPartition, ...]  # partitions above one consumer's usable capacity
     usable_bytes_per_s: float  # what packing may put on one consumer: capacity times target utilisation
     capacity_bytes_per_s: float  # what one consumer processes when it never waits
     total_bytes_per_s: float | None  # None: nothing is measured yet
@@ -157,13 +126,17 @@ class Decision:
     algorithm: str
     policy_fingerprint: str
     epoch: int
-    detail: str
+    detail: str  # the findings in words, for a human at 3 a.m.
     hot: tuple[TopicPartition, ...] = field(default=())
+    # Partitions that no worker gets until an operator releases them; they count for nothing else here but the lag
     parked: tuple[TopicPartition, ...] = field(default=())
     capacity_source: CapacitySource = CapacitySource.CONFIGURED
-    capacity_samples: int = 0
-    capacity_age_s: float | None = None
+    capacity_samples: int = 0  # windows that the capacity was measured in; 0 if it was not
+    capacity_age_s: float | None = None  # seconds since the last of them ended; ``None`` if it was not measured here
+    # What one consumer processes when records and not bytes keep it; ``None``: no such limit
     capacity_records_per_s: float | None = None
+    # By slot, what those are taken for instead that were measured to be slower or faster than the group
     own_bytes_per_s: Mapping[int, float] = field(default_factory=dict)
-    recommended_age_s: float | None = None
+    recommended_age_s: float | None = None  # age of the oldest measurement that ``recommended`` goes by
+    # What was found, the step's own first; empty in a decision that an older release has written down
     findings: tuple[Finding, ...] = ()

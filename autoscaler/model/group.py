@@ -1,4 +1,4 @@
-"""Who is there and holds what: workers and members of a group, and everything that one decision may look at."""
+"""Which consumers are there and hold what: workers and members of a group, and everything that one decision may look at."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,24 +18,18 @@ class WorkerPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerView:
-    """One live incarnation of a worker (expired and left ones are not listed).
-
-    Attributes:
-        slot: The consumer index this worker fills in a plan; ``None`` if it fills none.
-        instance: Identity of the process or container, as the platform that started it named it.
-        latency_p50_s: Median of append-to-processed over the recent heartbeats; ``None`` without records.
-    """
+    """One live incarnation of a worker (expired and left ones are not listed)."""
 
     name: str
     uuid: str
-    slot: int | None
+    slot: int | None  # the consumer index this worker fills in a plan; ``None`` if it fills none
     phase: WorkerPhase
-    instance: str | None
+    instance: str | None  # identity of the process or container, as the platform that started it named it
     owned: frozenset[TopicPartition]
     records: int = 0
     payload_bytes: int = 0
     busy_s: float = 0.0
-    latency_p50_s: float | None = None
+    latency_p50_s: float | None = None  # median of append-to-processed over the recent heartbeats; ``None`` without records
     latency_p99_s: float | None = None
 
 
@@ -51,22 +45,17 @@ class HandoverDone:
     to_uuid: str
     epoch: int
     offset: int
-    pause_s: float | None  # released to taken, both stamped by the broker; None where nobody released (first owner, expiry)
+    pause_s: float | None  # released to taken, both stamped by the broker; None where no worker released it (first owner, expiry)
     at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
-    """Why nobody gets a partition: owners in a row that it was lost by at one committed offset.
-
-    Attributes:
-        offset: The committed one; -1: nothing was ever committed.
-        planned: The latest plan parks it already.
-    """
+    """Why no worker gets a partition: so many owners in a row lost it at one committed offset."""
 
     owners: int
-    offset: int
-    planned: bool
+    offset: int  # the committed one; -1: nothing was ever committed
+    planned: bool  # the latest plan parks it already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,55 +68,36 @@ class Astray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """What the control log and the heartbeats say about a managed group.
+    """What the control log and the heartbeats say about a managed group."""
 
-    Attributes:
-        epoch: Number of the latest committed plan; 0 if there is none.
-        owner: Planned owner's slot of every planned partition whose owner is alive.
-        orphans: Planned partitions whose owner has expired or left.
-        pending: Partitions whose planned owner has not taken them yet.
-        requested: Slots that the latest plan asks to run; ``None`` without a plan.
-        plan_at: When the latest plan was published; ``None`` without a plan.
-        completed: Handovers finished since the previous observation.
-        parked: Partitions that nobody gets until an operator releases them.
-        astray: Partitions that stand still at their consumer because their committed offset is out of range.
-    """
-
-    epoch: int
+    epoch: int  # number of the latest committed plan; 0 if there is none
     workers: tuple[WorkerView, ...]
-    owner: Mapping[TopicPartition, int]
-    orphans: frozenset[TopicPartition]
-    pending: frozenset[TopicPartition]
-    requested: frozenset[int] | None
-    plan_at: float | None
-    completed: tuple[HandoverDone, ...] = ()
+    owner: Mapping[TopicPartition, int]  # planned owner's slot of every planned partition whose owner is alive
+    orphans: frozenset[TopicPartition]  # planned partitions whose owner has expired or left
+    pending: frozenset[TopicPartition]  # partitions whose planned owner has not taken them yet
+    requested: frozenset[int] | None  # slots that the latest plan asks to run; ``None`` without a plan
+    plan_at: float | None  # when the latest plan was published; ``None`` without a plan
+    completed: tuple[HandoverDone, ...] = ()  # handovers finished since the previous observation
+    # Partitions that no worker gets until an operator releases them
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
+    # Partitions that stand still at their consumer because their committed offset is out of range
     astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of a native group and what Kafka assigned to it.
-
-    Attributes:
-        topics: What it subscribes to; ``None`` if that is not known, or a pattern.
-        instance: Its ``group.instance.id``; ``None`` for a dynamic member.
-        library: What its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known.
-        name: What it calls itself in placements; empty if it does not.
-        rack: Where it says it is, if the assignor may go by that (classic protocol); empty if it does not say it.
-        place: Where the coordinator's list of members has it, from 0; ``None`` if that is not known.
-    """
+    """One member of a native group and what Kafka assigned to it."""
 
     member_id: str
     client_id: str
     host: str
     assigned: frozenset[TopicPartition]
-    topics: frozenset[str] | None = None
-    instance: str | None = None
-    library: str = ""
-    name: str = ""
-    rack: str = ""
-    place: int | None = None
+    topics: frozenset[str] | None = None  # what it subscribes to; ``None`` if that is not known, or a pattern
+    instance: str | None = None  # its ``group.instance.id``; ``None`` for a dynamic member
+    library: str = ""  # what its way of joining looks like: java, librdkafka or kafka-python; empty if that is not known
+    name: str = ""  # what it calls itself in placements; empty if it does not
+    rack: str = ""  # where it says it is, if the assignor may go by that (classic protocol); empty if it does not say it
+    place: int | None = None  # where the coordinator's list of members has it, from 0; ``None`` if that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,44 +113,30 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Consumers of a native group that this controller starts and ends; its pool numbers them from 0.
+    """Consumers of a native group that this controller starts and ends; its pool numbers them from 0."""
 
-    Attributes:
-        requested: Those that should run; ``None`` as long as nobody was asked for.
-        running: Those that do.
-        leaving: Those of them that were told to end because they hold nothing.
-        slots: Consumer by member id, of members that call themselves what one that is started here is called.
-        placement: Who was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet.
-    """
-
-    requested: frozenset[int] | None
-    running: frozenset[int]
-    leaving: frozenset[int] = frozenset()
+    requested: frozenset[int] | None  # those that should run; ``None`` until consumers were asked for
+    running: frozenset[int]  # those that do
+    leaving: frozenset[int] = frozenset()  # those of them that were told to end because they hold nothing
+    # Consumer by member id, of members that call themselves what one that is started here is called
     slots: Mapping[str, int] = field(default_factory=dict)
+    # Which member was last told to hold what, in a group that takes its partitions from a placement; ``None``: nothing yet
     placement: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Everything that one decision may look at.
-
-    Attributes:
-        state: For a managed group; ``None`` for a native one, and for one that the control log knows nothing of.
-        members: For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
-        unread: Why the control log could not be read; ``None`` if it was, or need not be.
-        unread_members: Why the members could not be read; ``None`` if they were, or have not been asked for yet.
-        started: For a native group that acts; ``None`` for any other.
-        retention: By topic; of one that is missing it is not known.
-    """
+    """Everything that one decision may look at."""
 
     group: str
     snapshot: LoadSnapshot
-    state: GroupState | None
+    state: GroupState | None  # for a managed group; ``None`` for a native one, and for one that the control log knows nothing of
+    # For a native group; ``None`` if not read (yet). For a managed group: its foreign members, if any.
     members: GroupMembers | None = None
-    unread: str | None = None
-    unread_members: str | None = None
-    started: Started | None = None
-    retention: Mapping[str, Retention] = field(default_factory=dict)
+    unread: str | None = None  # why the control log could not be read; ``None`` if it was, or need not be
+    unread_members: str | None = None  # why the members could not be read; ``None`` if they were, or have not been asked for yet
+    started: Started | None = None  # for a native group that acts; ``None`` for any other
+    retention: Mapping[str, Retention] = field(default_factory=dict)  # by topic; of one that is missing it is not known
 
     @property
     def consumers_known(self) -> bool:

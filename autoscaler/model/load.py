@@ -52,21 +52,16 @@ class PartitionLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSnapshot:
-    """One group's load as one cycle measured it.
-
-    Attributes:
-        loads: One entry per partition of the group's topics, ordered by partition; a failed read is an entry with
-            ``known=False`` and its last value, never a missing entry.
-        known: Every partition is known, and at least one exists.
-        lost: Topics of the group that could not be read as a whole.
-    """
+    """One group's load as one cycle measured it."""
 
     group: str
     sample_ts: float
+    # One entry per partition of the group's topics, ordered by partition; a failed read is an entry with ``known=False`` and its
+    # last value, never a missing entry
     loads: tuple[PartitionLoad, ...]
-    known: bool
+    known: bool  # every partition is known, and at least one exists
     error: str | None = None
-    lost: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()  # topics of the group that could not be read as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

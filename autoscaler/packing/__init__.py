@@ -56,8 +56,7 @@ _RESEARCH = ("ALGORITHMS_2D", "assign_2d")  # loaded when they are first asked f
 def __getattr__(name: str) -> object:
     """Return a name of ``research``."""
     if name not in _RESEARCH:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from autoscaler.packing.research import two_dimensional  # noqa: PLC0415
 
     return getattr(two_dimensional, name)

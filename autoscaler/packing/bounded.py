@@ -26,7 +26,7 @@ Owners = Mapping[TopicPartition, int]
 
 
 def fewest_by_size(rates: Collection[float], capacity: float) -> int:
-    """Return how many consumers best-fit decreasing takes, whoever holds what now."""
+    """Return how many consumers best-fit decreasing takes, wherever partitions are now."""
     sizes = np.array([*rates])
     owner = assign_arrays(sizes, capacity, np.full(len(sizes), -1), "BFD")
     return len(np.unique(owner))
@@ -44,7 +44,7 @@ def fit_count(
 ) -> Fitted:
     """Place by the same algorithm so that the number of consumers lies within bounds.
 
-    The capacity is scaled, equally for everybody, to the smallest at which the bounded number suffices, found by bisection:
+    The capacity is scaled, equally for all consumers, to the smallest at which the bounded number suffices, found by bisection:
     above what was asked for where consumers are lacking, so that the overload is shared instead of falling on the last one;
     below it where more are asked for than needed, so that load is spread. Counts jump where rates are alike: consumers that
     no capacity gives are made by splitting the most loaded ones. Never more than one consumer per partition. ``options`` are
@@ -59,11 +59,9 @@ def fit_count(
     """
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         if not is_index(bound):
-            msg = f"{name} must be a whole number of consumers, not {shown(bound)}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be a whole number of consumers, not {shown(bound)}")
     if at_most < 1 or at_least > at_most:
-        msg = f"at_least {at_least} and at_most {at_most} leave no number of consumers"
-        raise ValueError(msg)
+        raise ValueError(f"at_least {at_least} and at_most {at_most} leave no number of consumers")
     loads, capacity, previous = checked_loads(loads), checked_capacity(capacity), checked_previous(previous)
     at_least = min(at_least, len(loads))
     if algorithm in KNOWS_PAID_FOR:

@@ -16,19 +16,11 @@ def place_unowned(
     owner: Mapping[TopicPartition, int],
     consumers: Collection[int] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Place the partitions without an owner; nobody else moves.
+    """Return the owner of every partition, those without one placed; no other partition moves.
 
     By decreasing rate, best fit over consumers that hold something; if none fits, the lowest free index. Where only certain
-    consumers are there, a free one among them, and if there is none the least loaded of them: better late than nobody.
-
-    Args:
-        loads: Bytes per second of every partition.
-        capacity: Bytes per second that one consumer may be given.
-        owner: Consumer index of the partitions that have one.
-        consumers: The only indices that may receive; ``None`` for any.
-
-    Returns:
-        The owner of every partition in ``loads``.
+    ``consumers`` may receive, a free one among them, and if there is none the least loaded of them: an overloaded owner is
+    better than none.
 
     Raises:
         ValueError: A rate, the capacity or an owner makes no sense, or ``consumers`` is empty and something must be placed.
@@ -37,8 +29,7 @@ def place_unowned(
     placed = {p: owner[p] for p in sorted(loads) if p in owner}
     rest = decreasing((p for p in loads if p not in owner), loads)
     if rest and consumers is not None and not consumers:
-        msg = f"no consumer may receive {rest[0]} and {len(rest) - 1} others"
-        raise ValueError(msg)
+        raise ValueError(f"no consumer may receive {rest[0]} and {len(rest) - 1} others")
     receivers = _Receivers(consumer_loads(loads, placed), limit_of(capacity), consumers)
     for p in rest:
         placed[p] = receivers.take(loads[p])
@@ -59,7 +50,7 @@ class _Receivers:
         if at == 0 and (free := next(self._free, None)) is not None:
             insort(self._by_load, (rate, -free))
             return free
-        if at == 0:  # late is better than nobody
+        if at == 0:  # an overloaded owner is better than none
             at = bisect_right(self._by_load, self._by_load[0][0], key=lambda entry: entry[0])
         load, negative = self._by_load.pop(at - 1)
         insort(self._by_load, (load + rate, negative))
@@ -73,17 +64,10 @@ def drain(
     consumers: Collection[int],
     keep: int,
 ) -> dict[TopicPartition, int] | None:
-    """Empty the least loaded consumers until ``keep`` are left; only what they held moves.
+    """Empty the least loaded consumers until ``keep``, at least one, are left; only what they held moves.
 
-    Args:
-        loads: Bytes per second of every partition.
-        capacity: Bytes per second that one consumer may be given.
-        owner: Consumer index of every partition.
-        consumers: All present indices, those that hold nothing included.
-        keep: How many stay, at least one.
-
-    Returns:
-        The new owner of every partition, or ``None`` if what must move does not fit on those that stay.
+    ``consumers`` are all present indices, those that hold nothing included. ``None`` if what must move does not fit on those
+    that stay.
 
     Raises:
         ValueError: As ``place_unowned``.

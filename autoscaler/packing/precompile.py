@@ -14,10 +14,7 @@ from autoscaler.packing.registry import assign_arrays
 def warm(*, exact: bool = False) -> None:
     """Plan small groups in every way that a control loop may ask for, so that nothing is compiled inside a cycle.
 
-    Takes half a minute of one processor when nothing is cached, else about a second.
-
-    Args:
-        exact: EXACT will be asked too, which needs OR-Tools: that is loaded as well.
+    Takes half a minute of one processor when nothing is cached, else about a second. ``exact`` loads OR-Tools too, for EXACT.
     """
     rates = np.array([70.0, 60.0, 45.0, 40.0, 30.0, 20.0, 10.0, 0.0, 130.0])
     crowded = np.array([0, 0, 0, 1, 1, 2, 2, 1, 3], np.int64)

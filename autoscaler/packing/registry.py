@@ -54,8 +54,8 @@ def assign(
 ) -> Assignment[P]:
     """Place every partition on a consumer.
 
-    Nobody is above the capacity unless it holds one partition with traffic alone. The order of ``loads`` matters for NF, FF, WF
-    and BF only, which take partitions as given.
+    No consumer is above the capacity unless it holds one partition with traffic alone. The order of ``loads`` matters for NF, FF,
+    WF and BF only, which take partitions as given.
 
     Args:
         loads: Bytes per second of every partition, measured now.
@@ -85,20 +85,10 @@ def assign(
 
 
 def assign_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: str = "MWF", **options: Unpack[Given]) -> Labels:
-    """Place every partition on a consumer, for groups too large for mappings.
+    """Return the consumer index of every partition, for groups too large for mappings.
 
-    The same placement as ``assign`` gives for keys in the order of the arrays. BFD and HFD take ``quantised=True`` for a million
-    partitions: see ``large/quantised.py`` for what that changes.
-
-    Args:
-        rates: float64[n], bytes per second of every partition.
-        capacity: Bytes per second that one consumer may be given.
-        previous: int64[n], consumer index that holds a partition now, -1 for none.
-        algorithm: One of ``ALGORITHMS``.
-        options: Those that the algorithm takes.
-
-    Returns:
-        int64[n], the consumer index of every partition.
+    The same placement as ``assign`` gives for keys in the order of the arrays; -1 in ``previous`` is for none. BFD and HFD take
+    ``quantised=True`` for a million partitions: see ``large/quantised.py`` for what that changes.
 
     Raises:
         ValueError: As ``assign``, with the position in place of the partition; or the arrays do not belong together.
@@ -129,26 +119,22 @@ def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, opt
 
 def _check_algorithm(algorithm: str) -> None:
     if algorithm not in ALGORITHMS:
-        msg = f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}"
-        raise ValueError(msg)
+        raise ValueError(f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}")
 
 
 def _check_arrays(rates: Floats, previous: Labels) -> tuple[Floats, Labels]:
     """Return the arrays as the kernels read them, refusing what cannot be packed.
 
-    Nobody writes to them, but for arrays that nobody may write to the kernels would be compiled anew: those are copied.
+    They are not written to, but for read-only arrays the kernels would be compiled anew: those are copied.
     """
     rates, previous = np.asarray(rates), np.asarray(previous)
     if rates.dtype.kind not in "iuf":
-        msg = f"rates must hold numbers, not {rates.dtype}"
-        raise ValueError(msg)
+        raise ValueError(f"rates must hold numbers, not {rates.dtype}")
     rates = np.require(rates, np.float64, ["C", "W"])
     if rates.ndim != 1 or previous.shape != rates.shape:
-        msg = f"rates and previous must be of one length, not of shapes {rates.shape} and {previous.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"rates and previous must be of one length, not of shapes {rates.shape} and {previous.shape}")
     if previous.size and not np.issubdtype(previous.dtype, np.integer):
-        msg = f"previous must hold whole numbers, not {previous.dtype}"
-        raise ValueError(msg)
+        raise ValueError(f"previous must hold whole numbers, not {previous.dtype}")
     if rates.size:
         _check_values(rates, previous)
     return rates, cast("Labels", np.require(previous, np.int64, ["C", "W"]))
@@ -163,13 +149,10 @@ def _check_values(rates: Floats, previous: Labels) -> None:
     with np.errstate(over="ignore"):
         total = float(rates.sum())
     if not np.isfinite(total):
-        msg = f"the rates of {rates.size} partitions add up to more than can be counted"
-        raise ValueError(msg)
+        raise ValueError(f"the rates of {rates.size} partitions add up to more than can be counted")
     if previous.max() > np.iinfo(np.int64).max:
         bad = np.flatnonzero(previous > np.iinfo(np.int64).max)[0]
-        msg = f"previous owner at {bad} must be an index below 2**63, not {int(previous[bad])}"
-        raise ValueError(msg)
+        raise ValueError(f"previous owner at {bad} must be an index below 2**63, not {int(previous[bad])}")
     if previous.min() < -1:
         bad = np.flatnonzero(previous < -1)[0]
-        msg = f"previous owner at {bad} must be an index from 0, or -1 for none, not {int(previous[bad])}"
-        raise ValueError(msg)
+        raise ValueError(f"previous owner at {bad} must be an index from 0, or -1 for none, not {int(previous[bad])}")

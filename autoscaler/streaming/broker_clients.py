@@ -1,8 +1,7 @@
 """kafka-python, bounded: one client per broker and process, a deadline for everything.
 
-A client is dropped after any time-out and closed in a
-background thread; a broker that does not answer is left alone for a while (back-off), so that it costs its own rows and now
-and then the deadline, never the others' rows.
+A client is dropped after any time-out and closed in a background thread; a broker that does not answer is left alone for a while
+(back-off), so that it costs its own rows and now and then the deadline, never the others' rows.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ class Client:
         """Connect, at the latest by ``deadline`` (monotonic seconds), to ``address`` or else to the bootstrap servers.
 
         Raises:
-            TransientError: Nobody answers there.
+            TransientError: No broker answers there.
             SettingsError: The connection block cannot be used.
         """
         self.broken = False  # some request of the last ``ask`` got no answer
@@ -93,7 +92,7 @@ class Clients:
     """The clients of one process, by where they lead; they live as long as the process."""
 
     def __init__(self) -> None:
-        """Connect to nobody yet."""
+        """Connect to no broker yet."""
         self._clients: dict[object, Client] = {}
         self._away: dict[object, tuple[float, int, str]] = {}  # until, failures in a row, why
         self._lock = threading.Lock()

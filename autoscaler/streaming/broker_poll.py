@@ -34,21 +34,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one broker is asked for.
+    """What one broker is asked for."""
 
-    Attributes:
-        node: The broker's id.
-        address: Its ``host:port``.
-        leads: Partitions that it leads, by topic.
-        groups: Partitions whose commits it is asked for as coordinator, by group and topic.
-        stable: Read the last stable offset too (some group reads committed records only).
-    """
-
-    node: int
-    address: str
-    leads: Mapping[str, Part]
-    groups: Mapping[str, Mapping[str, Array]]
-    stable: bool
+    node: int  # the broker's id
+    address: str  # its ``host:port``
+    leads: Mapping[str, Part]  # partitions that it leads, by topic
+    groups: Mapping[str, Mapping[str, Array]]  # partitions whose commits it is asked for as coordinator, by group and topic
+    stable: bool  # read the last stable offset too (some group reads committed records only)
 
 
 def read(client: Client, share: Share, deadline: float, clock: Callable[[], float]) -> tuple[pa.Table, pa.Table]:

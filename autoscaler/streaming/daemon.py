@@ -1,7 +1,7 @@
 """Spark's own Python daemon, which forks the workers, without the stack of a worker whose task was called off.
 
-Named by ``spark.python.daemon.module``. A worker whose JVM side has hung up cannot flush what nobody waits for; Spark's daemon
-prints a stack for each, at every stop and now and then in between. Here such a worker ends as quietly as any other. Nothing else
+Named by ``spark.python.daemon.module``. A worker whose JVM side has hung up cannot flush its output; Spark's daemon prints
+a stack for each, at every stop and now and then in between. Here such a worker ends as quietly as any other. Nothing else
 may be imported: workers are forked from this process, which must not have threads.
 """
 

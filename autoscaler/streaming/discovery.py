@@ -1,4 +1,4 @@
-"""Who leads what: brokers, partitions, topic ids and coordinators, kept up to date in the driver-side source runner.
+"""Which broker leads what: brokers, partitions, topic ids and coordinators, kept up to date in the driver-side source runner.
 
 A thread reads them again every few seconds, so that new brokers and partitions appear without a restart and a batch never
 waits for it. While no broker answers, the last picture stays: rows become errors, never fewer.
@@ -32,7 +32,7 @@ Described = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Partitions in rising order, and for each the id of the broker that leads it (-1: nobody)."""
+    """Partitions in rising order, and for each the id of the broker that leads it (-1: none)."""
 
     topic_id: str
     partitions: Ints
@@ -41,20 +41,14 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The cluster as last seen.
+    """The cluster as last seen."""
 
-    Attributes:
-        brokers: ``host:port`` by broker id.
-        missing: Why a wanted topic has no partitions here; one that a pattern meant and that is gone is not wanted any more.
-        coordinators: Broker id by group; a group without one is absent.
-        error: Why nothing newer is known; ``None`` if the last look succeeded.
-    """
-
-    brokers: Mapping[int, str] = field(default_factory=dict)
+    brokers: Mapping[int, str] = field(default_factory=dict)  # ``host:port`` by broker id
     topics: Mapping[str, Topic] = field(default_factory=dict)
+    # Why a wanted topic has no partitions here; one that a pattern meant and that is gone is not wanted any more
     missing: Mapping[str, str] = field(default_factory=dict)
-    coordinators: Mapping[str, int] = field(default_factory=dict)
-    error: str | None = "no broker has answered yet"
+    coordinators: Mapping[str, int] = field(default_factory=dict)  # broker id by group; a group without one is absent
+    error: str | None = "no broker has answered yet"  # why nothing newer is known; ``None`` if the last look succeeded
 
 
 class Discovery:

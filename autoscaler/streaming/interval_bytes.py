@@ -19,35 +19,21 @@ _UNEVEN_WINDOWS = 4  # until the window's mean holds nothing of the large record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """What came, per partition.
+    """What came, per partition."""
 
-    Attributes:
-        records: Records since the read before.
-        bytes: Bytes to count for them, and for what was held till now.
-        measured: They are what the size has grown by; otherwise records times their mean.
-        since: Records that were judged: since the read before, or since more began to be held.
-        growth: Bytes that the size has grown by meanwhile.
-        another: The bytes per record are believed to be others than before from now on.
-        judgement: New values of the columns of a ``ROW`` that carry the judgement to the next read.
-    """
-
-    records: Array
-    bytes: Array
-    measured: Array
-    since: Array
-    growth: Array
-    another: Array
-    judgement: Mapping[str, Array]
+    records: Array  # records since the read before
+    bytes: Array  # bytes to count for them, and for what was held till now
+    measured: Array  # they are what the size has grown by; otherwise records times their mean
+    since: Array  # records that were judged: since the read before, or since more began to be held
+    growth: Array  # bytes that the size has grown by meanwhile
+    another: Array  # the bytes per record are believed to be others than before from now on
+    judgement: Mapping[str, Array]  # new values of the columns of a ``ROW`` that carry the judgement to the next read
 
 
 def arrived(was: Array, facts: Facts, counted: Array, rules: Rules) -> Arrived:
-    """Judge one interval per partition.
+    """Judge one interval per partition, of good facts only.
 
-    Args:
-        was: ``ROW`` of each fact's partition as the read before left it.
-        facts: Good ones only.
-        counted: There was a read before, and it was of the same log.
-        rules: How to count.
+    ``was`` is each one's ``ROW`` as the read before left it; ``counted`` says where there was such a read, of the same log.
     """
     held = was["held"] > 0
     held_end, held_size = np.where(held, was["held_end"], was["end"]), np.where(held, was["held_size"], was["size"])

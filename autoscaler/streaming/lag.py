@@ -43,15 +43,10 @@ class Commits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lags:
-    """Columns of every partition of every group: NaN and -1 are unknown (``committed`` -2: unknown).
+    """Columns of every partition of every group: NaN and -1 are unknown (``committed`` -2: unknown)."""
 
-    Attributes:
-        group: Index of the group, rising.
-        at: Index of the state's row, rising within a group.
-    """
-
-    group: Array
-    at: Array
+    group: Array  # index of the group, rising
+    at: Array  # index of the state's row, rising within a group
     records: Array
     bytes: Array
     seconds: Array
@@ -88,12 +83,7 @@ def with_commits(state: State, groups: Sequence[str], read: Commits) -> State:
 def lags(state: State, groups: Sequence[GroupRules], now: float, rules: Rules, before: State | None = None) -> Lags:
     """Return the lag of every group for each partition of its topics.
 
-    Args:
-        state: With the ends and the commits of this read.
-        groups: What is known of the groups from the settings.
-        now: Seconds since the epoch.
-        rules: How to count.
-        before: With the commits of the read before, and the same rows.
+    ``state`` has the ends and the commits of this read, ``before`` the commits of the read before and the same rows.
     """
     group, at = _rows(state, groups)
     rows = state.rows[at]

@@ -39,12 +39,9 @@ log = logging.getLogger(__name__)
 
 
 def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "StreamingQuery":
-    """Start measuring.
+    """Start measuring, with a session whose Python interpreter has the package; secrets stay references until a client is made.
 
-    Args:
-        spark: The session; the package must be installed in its Python interpreter.
-        settings: Checked settings; secrets stay references until a client is made.
-        on_snapshots: Called once per batch with its number, a snapshot per group and the seconds spent per stage.
+    ``on_snapshots`` is called once per batch with its number, a snapshot per group and the seconds spent per stage.
 
     Raises:
         SettingsError: The connection block cannot be used, or the checkpoint is of something else.
@@ -152,7 +149,7 @@ class Sink:
     """Turns each batch into values and calls back."""
 
     def __init__(self, settings: Settings, on_snapshots: Callback) -> None:
-        """Remember whom to tell."""
+        """Remember the callback."""
         self._groups = tuple(g.group for g in settings.groups)
         self._one_task = settings.measure.buckets == 1
         self._tell = on_snapshots
@@ -194,10 +191,7 @@ def snapshots(
 ) -> dict[str, LoadSnapshot]:
     """Return a snapshot per group from ``LOADS``; a group without rows is absent.
 
-    Args:
-        table: In any order.
-        groups: Which groups to look for.
-        partitions: Names already made, to be made only once; filled in place.
+    ``partitions`` are names already made, to be made only once; filled in place.
     """
     made = {} if partitions is None else partitions
     column = [schema.values(table, name) for name in _USED]

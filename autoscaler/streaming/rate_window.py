@@ -43,14 +43,10 @@ def base_slot(state: State, facts: Facts, rules: Rules) -> int | None:
 
 
 def advance(state: State, facts: Facts, base: Array | None, rules: Rules, *, none_at: float = 0.0) -> Step:
-    """Count one batch of facts.
+    """Count one batch of facts on the state that the previous one left; ``base`` is the content of ``base_slot``.
 
-    Args:
-        state: As the previous batch left it.
-        facts: Partitions read or failed; partition -1 (a topic that could not be read) must not be among them.
-        base: Content of ``base_slot``.
-        rules: How to count.
-        none_at: When a look at the cluster found no topic at all that is meant, so that there are no facts; 0: it did not.
+    Facts are of partitions read or failed, never of partition -1 (a topic that could not be read). There are none where a look at
+    the cluster found no topic that is meant: ``none_at`` is when, 0 if it did not.
     """
     if not len(facts.topic) and not len(state.rows):
         return Step(state=state, write=None, write_id=-1, drop=())

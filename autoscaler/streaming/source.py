@@ -36,20 +36,15 @@ def bucket_of(topic: str, buckets: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the source is to read of one cluster.
-
-    Attributes:
-        buckets: State buckets of a cluster.
-        place: Its buckets begin at so many times ``buckets`` (``checkpoint.claim``).
-    """
+    """What the source is to read of one cluster."""
 
     connection: Mapping[str, Setting]
     topics_of: Mapping[str, tuple[str, ...]]
     read_committed: bool
     read_timeout_s: float
     metadata_every_s: float
-    buckets: int
-    place: int = 0
+    buckets: int  # state buckets of a cluster
+    place: int = 0  # its buckets begin at so many times ``buckets`` (``checkpoint_guard.claim``)
 
     @staticmethod
     def parse(text: str) -> "tuple[Plan, ...]":
@@ -112,7 +107,7 @@ def shards(plan: Plan, picture: Picture) -> list[Shard]:
     """
     shares, leaderless = _shares(plan, picture)
     missing = {t: _absent(t, picture) for t in sorted(plan.names | picture.missing.keys()) if t not in picture.topics}
-    if picture.error and not picture.topics:  # or nobody could tell this from a cluster on which a pattern means nothing
+    if picture.error and not picture.topics:  # else this would look like a cluster on which a pattern means nothing
         missing |= dict.fromkeys(plan.patterns, picture.error)
     wanted = {g: _wanted(topics, picture) for g, topics in plan.topics_of.items()}
     coordinated = {g for s in shares for g in s.groups}
@@ -152,13 +147,8 @@ def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]
     return shares, leads.get(NO_LEADER, {})
 
 
-def read_shard(plan: Plan, shard: Shard, clients: Clients) -> tuple[pa.Table, pa.Table]:
-    """Read a shard, all brokers at once, and return its facts and commits; as many rows whatever fails."""
-    return begin(plan, shard, clients)()
-
-
 def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.Table, pa.Table]]:
-    """Ask a shard's brokers, and return a function that waits for them as ``read_shard`` does."""
+    """Ask a shard's brokers, all at once, and return a function that gives its facts and commits; as many rows whatever fails."""
     deadline = time.monotonic() + plan.read_timeout_s
 
     def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:

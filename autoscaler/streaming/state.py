@@ -49,21 +49,15 @@ _LAYOUT_3 = _layout(3, np.dtype(_ROW_3))  # of records that do not say theirs
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that one bucket remembers, except the slots of the window, which are kept apart by number.
+    """All that one bucket remembers, except the slots of the window, which are kept apart by number."""
 
-    Attributes:
-        topics: Names by index (only ever appended), and their latest ids.
-        rows: One ``ROW`` per partition, by rising key.
-        commits: Latest commit per partition, by group.
-        marks: Times, newest first, at which ``ends`` (times x partitions, -1 unknown) holds the end offsets.
-    """
-
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()  # names by index (only ever appended), and their latest ids
     topic_ids: tuple[str, ...] = ()
-    rows: Array = field(default_factory=lambda: np.zeros(0, ROW))
-    commits: Mapping[str, Array] = field(default_factory=dict)
+    rows: Array = field(default_factory=lambda: np.zeros(0, ROW))  # one ``ROW`` per partition, by rising key
+    commits: Mapping[str, Array] = field(default_factory=dict)  # latest commit per partition, by group
     slots: Array = field(default_factory=lambda: np.zeros(0, SLOTS))
     next_slot: int = 0
+    # Times, newest first, at which ``ends`` (times x partitions, -1 unknown) holds the end offsets
     marks: Array = field(default_factory=lambda: np.zeros(0))
     ends: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 

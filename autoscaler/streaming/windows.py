@@ -35,16 +35,10 @@ def step(
     slot: Callable[[int], bytes],
     now: float,
 ) -> tuple[Step, pa.Table]:
-    """Advance a bucket by one batch and return what to keep, and the ``LOADS`` of every group.
+    """Advance a bucket by one batch of ``FACTS`` and ``COMMITS``; return what to keep, and the ``LOADS`` of every group.
 
-    Args:
-        state: As the previous batch left it.
-        facts: ``FACTS`` of the bucket's topics.
-        commits: ``COMMITS`` of the groups for the bucket's topics.
-        groups: What is known of the groups from the settings.
-        rules: How to count.
-        slot: Reads a slot of the window.
-        now: Seconds since the epoch, for a batch that has no sample: what is known grows old in it all the same.
+    ``slot`` reads a slot of the window. ``now`` (seconds since the epoch) is for a batch that has no sample: what is known
+    grows old in it all the same.
     """
     read_ts = float(pc.max(facts["sample_ts"]).as_py() or now)
     whole = pc.less(facts["partition"], 0)

@@ -17,12 +17,10 @@ OnCommit = Callable[[KafkaError | None, Sequence[TopicPartition]], None]
 class CommitClient:
     """Commits that are waited for as long as they may be made.
 
-    librdkafka (2.16.0) has no time for a commit: one that was under way when its broker went away is sent again once that broker
-    is reached, be it hours later, or never returns where it cannot be reached any more, as with a certificate that is over; nor
-    does closing the client. Only a client that is gone sends nothing (docs/decisions/0022).
-
-    Args:
-        make: Makes the client, which tells the answers to commits to what it is given.
+    librdkafka (2.16.0) has no time for a commit: one that was under way when its broker went away is sent again once that
+    broker is reached, be it hours later, or never returns where it cannot be reached any more, as with a certificate that is
+    over; nor does closing the client. Only a client that is gone sends nothing (docs/decisions/0022). ``make`` makes the
+    client, which tells the answers to commits to what it is given.
     """
 
     def __init__(self, make: Callable[[OnCommit], Consumer]) -> None:

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 _COMMIT_MS = 6000
 _LOOK_S = 5.0
-_TRANSACTION_S = 60.0  # at most, and at most the lease: who is over by then is fenced, and no other needs longer
+_TRANSACTION_S = 60.0  # at most, and at most the lease: a worker that is over by then is fenced, and no other needs longer
 _AGAIN_S = 0.1  # before what was aborted is processed again
 
 
@@ -123,7 +123,7 @@ class ManagedConsumer:
 
     @property
     def stopping(self) -> bool:
-        """Return whether the process was told to end: who leaves the loop over a batch then ends sooner."""
+        """Return whether the process was told to end: an application that leaves the loop over a batch then ends sooner."""
         return self._stopped.is_set()
 
     @property

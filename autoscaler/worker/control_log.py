@@ -84,7 +84,7 @@ def _await_answer(admin: AdminClient) -> None:
 def keep_latest(unread: dict[bytes | None, Message], messages: Iterable[Message]) -> None:
     """Keep of each key the last record, where it stands, as compaction would leave it.
 
-    Who joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
+    A worker that joins waits until it has fetched everything, or it would take apart many plans of the last minutes to use one.
     """
     for message in messages:
         if message.error() is None:
@@ -95,15 +95,8 @@ def keep_latest(unread: dict[bytes | None, Message], messages: Iterable[Message]
 class ControlLog:
     """The committed records of one group, from the start of the log.
 
-    Args:
-        take: Called with what was read, in order.
-        caught_up: Called when the present end of the log has been reached.
-        replaced: Called when the topic turns out to have been made anew.
-        now: The worker's clock.
-        prove_s: After how long without a record the log's end is asked for.
-
-    Attributes:
-        read_at: When, on that clock, it was last known that everything committed has been read.
+    ``take`` is called with what was read, in order; ``caught_up`` when the present end of the log has been reached;
+    ``replaced`` when the topic turns out to have been made anew. After ``prove_s`` without a record the log's end is asked for.
     """
 
     def __init__(
@@ -118,7 +111,7 @@ class ControlLog:
         now: Elapsed,
         prove_s: float,
     ) -> None:
-        self.read_at = now()
+        self.read_at = now()  # when, on that clock, it was last known that everything committed has been read
         self._now, self._prove_s, self._prove_at = now, prove_s, now() + prove_s
         self._unread: dict[bytes | None, Message] = {}  # what was fetched and not taken apart yet
         self._refused = False

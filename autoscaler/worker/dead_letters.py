@@ -23,10 +23,6 @@ _LONGEST_TEXT = 1000  # characters of an error
 class DeadLetters:
     """The producer of one process, used by several threads.
 
-    Args:
-        policy: Where to.
-        settings: The consumer's: its connection and its name.
-
     Raises:
         SettingsError: There is no such topic, or it may not be seen. Whether it may be written shows with the first letter.
     """

@@ -1,4 +1,4 @@
-"""Records on their way to the application: who may still get them, and up to where they count as processed.
+"""Records on their way to the application: which worker may still get them, and up to where they count as processed.
 
 Two threads meet here. The application's thread fetches, hands out and finishes batches; the loop's thread starts and stops
 partitions and commits. The only thing both write is a run's two marks: the application marks ``handed`` and then looks at
@@ -33,25 +33,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Run:
-    """One partition from its start until it is stopped; a partition that comes back is another run.
-
-    Attributes:
-        position: Offset from which the next record is expected. processed: all below is processed. committed: all below is
-            committed, by this worker last at ``committed_at``; never yet: how long ago its predecessor did is not known.
-        stopping: Nothing of it is handed out any more. handed: the batch in flight has handed out records of it.
-        astray: The log does not hold its next offset; what came before is worked off.
-    """
+    """One partition from its start until it is stopped; a partition that comes back is another run."""
 
     tp: Tp
     topic: str
     epoch: int
-    position: int
-    processed: int
+    position: int  # offset from which the next record is expected
+    processed: int  # all below is processed
+    # All below is committed, by this worker last at ``committed_at``; never yet: how long ago its predecessor did is not known
     committed: int
     committed_at: float = float("-inf")
-    stopping: bool = False
-    handed: bool = False
-    astray: bool = False
+    stopping: bool = False  # nothing of it is handed out any more
+    handed: bool = False  # the batch in flight has handed out records of it
+    astray: bool = False  # the log does not hold its next offset; what came before is worked off
 
 
 @dataclass(slots=True)
@@ -317,9 +311,8 @@ class Intake:
     def finish(self, *, processed: bool = True, again: bool = False) -> bool:
         """Count the batch in flight as processed (or not), and return whether a worker waits for one of its partitions.
 
-        Args:
-            processed: What of it was handed out is done.
-            again: Nothing of it is done: all of it comes with the next batch.
+        ``processed``: what of it was handed out is done. ``again``: nothing of it is done, and all of it comes with the next
+        batch.
         """
         self.busy_since = None
         batch, self._batch = self._batch, None
@@ -330,7 +323,7 @@ class Intake:
             self._count(batch, [m for m, _ in got])
             for run, offset in batch.reached().items():
                 run.processed = offset
-        for run in {r for _, r in batch.everything()}:  # also of whom an exception met between its mark and its record
+        for run in {r for _, r in batch.everything()}:  # also of a run that an exception met between its mark and its record
             run.handed = False
         rest = batch.everything() if again else batch.rest()
         self._carry = [*rest, *self._carry] if processed or again else []

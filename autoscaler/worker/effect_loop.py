@@ -58,14 +58,7 @@ Work = (
 
 
 class Loop:
-    """One incarnation of the worker, from its first heartbeat to its end.
-
-    Attributes:
-        me: The incarnation.
-        lease: Until when it may act; the application's thread reads it between records.
-        intake: The data client and what it has brought.
-        transactions: Where outputs and offsets go, if exactly once; opened already.
-    """
+    """One incarnation of the worker, from its first heartbeat to its end; ``transactions``, if exactly once, are open."""
 
     def __init__(  # noqa: PLR0917  (what one incarnation is made of)
         self,
@@ -78,7 +71,7 @@ class Loop:
         transactions: Transactions | None = None,
     ) -> None:
         self.me = me
-        self.lease = Lease()
+        self.lease = Lease()  # until when it may act; the application's thread reads it between records
         self._settings = settings
         self._place = place
         self.intake = intake
@@ -180,9 +173,8 @@ class Loop:
     def end_lapsed(self, place: LogPlace | None = None, settings: WorkerSettings | None = None) -> None:
         """Publish ``left`` for this lapsed incarnation; call it only when the application has returned everything.
 
-        Args:
-            place: Where the control log is now, if it may have been made anew.
-            settings: What is to be connected with now, if that may have changed: who knows an old password is not let in.
+        ``place`` and ``settings`` are where the control log is and what to connect with now, if that may have changed: brokers
+        let no client in that knows an old password.
         """
         self._place = place or self._place
         if settings is not None and settings.connection is not self._settings.connection:

@@ -8,29 +8,21 @@ from autoscaler.worker.settings import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """How often a record is tried.
+    """How often a record is tried."""
 
-    Attributes:
-        retries: Tries after the first one. pause_s: Seconds before each of them; other keys go on meanwhile.
-    """
-
-    retries: int = 0
-    pause_s: float = 1.0
+    retries: int = 0  # tries after the first one
+    pause_s: float = 1.0  # seconds before each of them; other keys go on meanwhile
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.pause_s < 0:
-            msg = f"retries and pause_s must not be negative: {self}"
-            raise ValueError(msg)
+            raise ValueError(f"retries and pause_s must not be negative: {self}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PassedOver(_Tried):
-    """What is done with a record that is at fault itself.
+    """What is done with a record that is at fault itself."""
 
-    Attributes:
-        errors: Which exceptions say so. Any other fails as with ``Fail``: a sink that is away makes no record a bad one.
-    """
-
+    # Which exceptions say so. Any other fails as with ``Fail``: a sink that is away makes no record a bad one.
     errors: tuple[type[Exception], ...] = (Exception,)
 
 

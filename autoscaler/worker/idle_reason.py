@@ -12,13 +12,9 @@ LONG_S = 30.0  # a plan comes within seconds of joining, or not at all
 
 @dataclass(slots=True)
 class Waiting:
-    """One incarnation's time without a partition; each stretch of it is said once.
+    """One incarnation's time without a partition; each stretch of it is said once."""
 
-    Attributes:
-        named: The worker was given its name; otherwise it was made up from host and process.
-    """
-
-    named: bool
+    named: bool  # the worker was given its name; otherwise it was made up from host and process
     _since: float | None = None
     _said: bool = False
 

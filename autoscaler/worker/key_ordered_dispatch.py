@@ -15,12 +15,10 @@ Lane = tuple[str | None, int | None, bytes | str | None]
 
 
 class Lanes:
-    """One batch, dealt to the threads that ask for records.
+    """One batch, dealt to the threads that ask for records, in its order; one thread at a time is given one.
 
-    Args:
-        records: What is dealt, in this order; asked for one record at a time, by one thread at a time.
-        waiting: How many records may wait for their key; then nothing more is asked for until one of them is in work. A batch
-            that is to end early still has to finish them.
+    So many records may wait for their key (``waiting``); then nothing more is dealt until one of them is in work. A batch that
+    is to end early still has to finish them.
     """
 
     def __init__(self, records: Iterable[Message], *, waiting: int) -> None:

@@ -25,14 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 class Offsets:
-    """Commits of one incarnation.
+    """Commits of one incarnation, as long as its lease is valid on ``now``'s clock; exactly once in ``transactions``.
 
-    Args:
-        client: What commits and reads.
-        uuid: Of the incarnation.
-        lease: Until when it may commit, on ``now``'s clock.
-        transactions: Where offsets go, if exactly once; opened already.
-        over: Told why, when the transactions are over.
+    ``over`` is told why, when the transactions are over.
     """
 
     def __init__(  # noqa: PLR0917  (what commits depend on)
@@ -205,9 +200,7 @@ class Offsets:
     def read(self, asked: Mapping[tuple[str, int], Tp], timeout_s: float) -> dict[Tp, int | None]:
         """Return what is committed, ``None`` where nothing is; a partition that cannot be read is absent, and said.
 
-        Args:
-            asked: Partitions by topic name and number.
-            timeout_s: For all of them.
+        Partitions are asked for by topic name and number; ``timeout_s`` is for all of them.
         """
         try:
             found = self._client.client.committed([TopicPartition(*name) for name in asked], timeout_s)

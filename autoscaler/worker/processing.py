@@ -59,8 +59,7 @@ def process(
             leaves in any case. Other records in work end first; the batch does not count.
     """
     if threads < 1:
-        msg = f"threads must be at least 1, not {threads}"
-        raise ValueError(msg)
+        raise ValueError(f"threads must be at least 1, not {threads}")
     policy = Fail() if on_error is None else on_error
     dead = closing(DeadLetters(policy, consumer.settings)) if isinstance(policy, DeadLetter) else nullcontext()
     tell = _Teller(metrics)

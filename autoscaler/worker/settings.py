@@ -5,6 +5,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autoscaler.clients.secrets import resolve_secrets, stamp
 from autoscaler.errors import SettingsError
@@ -17,35 +18,22 @@ Connection = Mapping[str, Setting]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """One worker's settings; names of environment variables in parentheses.
+    """One worker's settings; names of environment variables in parentheses."""
 
-    Attributes:
-        connection: librdkafka settings of the cluster (AUTOSCALER_CONNECTION as JSON, or AUTOSCALER_BOOTSTRAP).
-        group: The group whose offsets are committed (AUTOSCALER_GROUP).
-        topics: Topics that the group consumes, by name or ``^`` pattern, to warm up (AUTOSCALER_TOPICS, separated by commas).
-        name: Stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if it is not given.
-        instance: Identity of the process or container as the platform names it (AUTOSCALER_INSTANCE).
-        lease_s: How long it may act without having been heard (AUTOSCALER_LEASE_S).
-        batch_size_bytes: Payload after which a batch is handed over. wait_time_s: time after which it is, however small.
-        commit_interval_s: Longest time between the end of a batch and its commit.
-        max_batch_s: An application that has not returned for this long counts as stuck.
-        exactly_once: Outputs and offsets go into one transaction per batch (AUTOSCALER_EXACTLY_ONCE, true or false).
-        given: The connection as it was given, with references. stamp: what they referred to when they were read.
-    """
-
-    connection: Connection
-    group: str
+    connection: Connection  # librdkafka settings of the cluster (AUTOSCALER_CONNECTION as JSON, or AUTOSCALER_BOOTSTRAP)
+    group: str  # the group whose offsets are committed (AUTOSCALER_GROUP)
+    # Topics that the group consumes, by name or ``^`` pattern, to warm up (AUTOSCALER_TOPICS, separated by commas)
     topics: tuple[str, ...] = ()
-    name: str
-    instance: str | None = None
-    lease_s: float = LEASE_S
-    batch_size_bytes: int = 256_000
-    wait_time_s: float = 0.05
-    commit_interval_s: float = 1.0
-    max_batch_s: float = 300.0
-    exactly_once: bool = False
-    given: Connection = field(default_factory=dict, repr=False)
-    stamp: str = field(default="", repr=False)
+    name: str  # stable name of this worker (AUTOSCALER_WORKER_NAME); the host's name and process id if it is not given
+    instance: str | None = None  # identity of the process or container as the platform names it (AUTOSCALER_INSTANCE)
+    lease_s: float = LEASE_S  # how long it may act without having been heard (AUTOSCALER_LEASE_S)
+    batch_size_bytes: int = 256_000  # payload after which a batch is handed over
+    wait_time_s: float = 0.05  # time after which it is, however small
+    commit_interval_s: float = 1.0  # longest time between the end of a batch and its commit
+    max_batch_s: float = 300.0  # an application that has not returned for this long counts as stuck
+    exactly_once: bool = False  # outputs and offsets go into one transaction per batch (AUTOSCALER_EXACTLY_ONCE, true or false)
+    given: Connection = field(default_factory=dict, repr=False)  # the connection as it was given, with references
+    stamp: str = field(default="", repr=False)  # what they referred to when they were read
 
     def renewed(self) -> "WorkerSettings":
         """Return them with what the connection refers to now; themselves if that is the same, or cannot be read at the moment."""
@@ -110,21 +98,18 @@ def worker_settings(  # noqa: PLR0913  (what an application may say)
     problems += [f"{key}: must be text in UTF-8, not {text!r}" for key, text in said.items() if text and not _is_utf8(text)]
     if problems:
         raise SettingsError(tuple(problems))
-    default = WorkerSettings(connection=where, group=group, name=name or env.get("AUTOSCALER_WORKER_NAME") or _anonymous())
+    chosen: dict[str, Any] = {key: int(value) if key == "batch_size_bytes" else value for key, value in given.items()}
     return WorkerSettings(
         connection=where,
         group=group,
         topics=tuple(t for t in named if t),
-        name=default.name,
-        instance=instance or env.get("AUTOSCALER_INSTANCE") or None,
+        name=said["name"] or _anonymous(),
+        instance=said["instance"] or None,
         lease_s=lease,
-        batch_size_bytes=int(given.get("batch_size_bytes", default.batch_size_bytes)),
-        wait_time_s=given.get("wait_time_s", default.wait_time_s),
-        commit_interval_s=given.get("commit_interval_s", default.commit_interval_s),
-        max_batch_s=given.get("max_batch_s", default.max_batch_s),
         exactly_once=transactions,
         given=dict(references),
         stamp=read,
+        **chosen,
     )
 
 
@@ -138,8 +123,8 @@ def deviations(settings: WorkerSettings) -> tuple[str, ...]:
         )
     if settings.commit_interval_s >= settings.lease_s:
         found.append(
-            f"commit_interval_s {settings.commit_interval_s:g} is not less than lease_s {settings.lease_s:g}: who loses its "
-            "lease may leave a whole lease's work to be done again"
+            f"commit_interval_s {settings.commit_interval_s:g} is not less than lease_s {settings.lease_s:g}: a worker that "
+            "loses its lease may leave a whole lease's work to be done again"
         )
     return tuple(found)
 

@@ -57,15 +57,8 @@ class Outcome(Enum):
 class Transactions:
     """The transactional producer of one incarnation.
 
-    Args:
-        connection: librdkafka settings of the cluster.
-        group: The group whose offsets are committed.
-        uuid: Of the incarnation.
-        timeout_s: Longest time that a transaction may be open; then its coordinator ends it and fences the producer.
-        metadata: Metadata of the group, as the consumer of manually assigned partitions gives it.
-
-    Attributes:
-        failure: What the last transaction was aborted for; ``None`` if it was not.
+    A transaction may be open for ``timeout_s``; then its coordinator ends it and fences the producer. ``metadata`` is the
+    group's, as the consumer of manually assigned partitions gives it.
     """
 
     def __init__(
@@ -74,7 +67,7 @@ class Transactions:
         self._timeout_s = timeout_s
         self._until = 0.0
         self.why = "the lease was over before its transaction"
-        self.failure: KafkaError | None = None
+        self.failure: KafkaError | None = None  # what the last transaction was aborted for
         self._metadata = metadata
         self._failed: list[tuple[str, int]] = []
         sent_within_ms = max(1, int(timeout_s * 1000 * _SENT_WITHIN))
@@ -100,12 +93,9 @@ class Transactions:
         self._producer.init_transactions(timeout_s)
 
     def write(self, outputs: Sequence[Output], offsets: Sequence[TopicPartition], valid: Callable[[], bool]) -> Outcome:
-        """Write outputs and offsets in one transaction.
+        """Write outputs, in order, and the next offsets of the partitions that they came from, in one transaction.
 
-        Args:
-            outputs: Records to produce, in order.
-            offsets: Next offsets of the partitions that they came from, with metadata.
-            valid: Whether the incarnation may still act; asked before anything is sent, and between tries.
+        ``valid`` says whether the incarnation may still act; it is asked before anything is sent, and between tries.
 
         Raises:
             PermanentError: An output is refused and would be again; nothing of the transaction is in the log.

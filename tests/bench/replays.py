@@ -9,12 +9,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.evaluation.metrics import mean_r_score
 from autoscaler.evaluation.simulator import Contender, trace
 from autoscaler.evaluation.workloads import PUBLISHED_CAPACITY, bounded_walk
 from autoscaler.packing import TAKES, Given, assign_arrays
 from autoscaler.packing.kernels.drift import DriftEstimator
 from tests.bench.naive import drain_hottest
+from tests.evaluation.metrics import mean_r_score
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from autoscaler.evaluation import experiments
-from autoscaler.evaluation.metrics import cardinal_bin_scores, fewest, mean_r_score
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score
 from autoscaler.packing.problem.options import PUBLISHED
+from tests.evaluation.metrics import cardinal_bin_scores, fewest, mean_r_score
 
 DELTAS = (5, 25)
 SIZES = (30, 200)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autoscaler.evaluation.metrics import cardinal_bin_scores, fewest, mean_r_score
+from tests.evaluation.metrics import cardinal_bin_scores, fewest, mean_r_score
 
 
 def test_the_best_differs_from_time_to_time() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.algorithms_compared import published
-from autoscaler.evaluation.metrics import cardinal_bin_scores, mean_r_score
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.simulator import Contender, owners, simulate, trace
 from autoscaler.evaluation.workloads import bounded_walk, listings
 from autoscaler.packing import ALGORITHMS
+from tests.evaluation.metrics import cardinal_bin_scores, mean_r_score
 
 
 def contender(algorithm: str) -> Contender:

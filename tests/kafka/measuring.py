@@ -16,7 +16,7 @@ from autoscaler.streaming import query, schema, windows
 from autoscaler.streaming.broker_clients import Clients
 from autoscaler.streaming.discovery import Discovery
 from autoscaler.streaming.lag import GroupRules
-from autoscaler.streaming.source import Plan, read_shard, shards
+from autoscaler.streaming.source import Plan, begin, shards
 from autoscaler.streaming.state import State, dump, load
 from autoscaler.streaming.window_inputs import Rules
 from tests.until import until
@@ -87,7 +87,7 @@ class Measured:
     def batch(self) -> dict[str, LoadSnapshot]:
         """Run one batch and return a snapshot per group; ``facts`` and ``rows`` are what the source and the window said."""
         before = time.time()
-        tables = [read_shard(self.plan, shard, self.clients) for shard in shards(self.plan, self.discovery.picture())]
+        tables = [begin(self.plan, shard, self.clients)() for shard in shards(self.plan, self.discovery.picture())]
         after = time.time()
         facts = schema.unpack([schema.pack(f) for f, _ in tables], schema.FACTS)
         commits = schema.unpack([schema.pack(c) for _, c in tables], schema.COMMITS)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autoscaler.streaming.broker_clients import Clients
 from autoscaler.streaming.broker_poll import Part, failed_commits, failed_facts
 from autoscaler.streaming.discovery import Discovery, Picture, Topic
-from autoscaler.streaming.source import Plan, Reader, Shard, begin, bucket_of, parts, read_shard, shards, tasks
+from autoscaler.streaming.source import Plan, Reader, Shard, begin, bucket_of, parts, shards, tasks
 
 
 def plan(buckets: int = 1, place: int = 0, **topics_of: tuple[str, ...]) -> Plan:
@@ -141,7 +141,7 @@ def test_an_unread_share_gives_as_many_rows_as_a_read_one_each_with_its_error() 
         {"g": 1}, None,
     )  # fmt: skip
     wanted = plan(g=("t", "u"))
-    facts, commits = read_shard(wanted, shards(wanted, picture)[0], Clients())
+    facts, commits = begin(wanted, shards(wanted, picture)[0], Clients())()
     rows = {(r["topic"], r["partition"]): r for r in facts.to_pylist()}
     assert set(rows) == {("t", 0), ("t", 1), ("t", 2), ("u", -1)}
     assert rows["u", -1]["error"] == "unknown topic u"
@@ -154,7 +154,7 @@ def test_an_unread_share_gives_as_many_rows_as_a_read_one_each_with_its_error() 
 
 def test_without_any_broker_every_topic_is_an_error_row() -> None:
     wanted = plan(g=("t", "u"))
-    facts, _ = read_shard(wanted, shards(wanted, Picture())[0], Clients())
+    facts, _ = begin(wanted, shards(wanted, Picture())[0], Clients())()
     assert [(r["topic"], r["partition"], r["error"]) for r in facts.to_pylist()] == [
         ("t", -1, "no broker has answered yet"),
         ("u", -1, "no broker has answered yet"),

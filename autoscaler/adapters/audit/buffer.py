@@ -17,17 +17,12 @@ MAX_PARTITIONS = 100_000  # of all waiting cycles together; about 40 MB
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A waiting cycle.
-
-    Attributes:
-        due: It gets a row of ``decisions``.
-        number: Its number in the journal; ``None`` if it is not there.
-    """
+    """A waiting cycle."""
 
     order: int
     cycle: Cycle
-    due: bool
-    number: int | None
+    due: bool  # it gets a row of ``decisions``
+    number: int | None  # its number in the journal; ``None`` if it is not there
 
     @property
     def weight(self) -> int:

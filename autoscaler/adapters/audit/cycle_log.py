@@ -32,6 +32,12 @@ from autoscaler.ports import Clock
 
 log = logging.getLogger(__name__)
 
+_DECIDED = (  # of a decision, as they are
+    "group", "mode", "reason", "limited_by", "detail", "epoch", "consumers_now", "consumers", "recommended", "recommended_age_s",
+    "lower_bound", "total_bytes_per_s", "total_lag_records", "usable_bytes_per_s", "capacity_bytes_per_s", "capacity_source",
+    "capacity_samples", "capacity_age_s", "capacity_records_per_s",
+)  # fmt: skip
+
 
 class _File(RotatingFileHandler):
     """Makes its directory, and returns an error instead of printing it."""
@@ -60,14 +66,7 @@ class CycleLog:
     """
 
     def __init__(self, path: Path, clock: Clock, *, max_bytes: int = 64 << 20, keep: int = 3) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: The file; its directory is made when needed.
-            clock: Stamps lines that carry no ``t``.
-            max_bytes: Size at which the file is rotated.
-            keep: Rotated files that stay, one at least.
-        """
+        """Open nothing yet; ``clock`` stamps lines that carry no ``t``, and ``keep`` rotated files stay, one at least."""
         self._path = path
         self._clock = clock
         self._file = _File(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", delay=True)
@@ -122,29 +121,12 @@ def cycle_record(
     native one they are the members, named by client id (by member id where two share one), without a slot.
     """
     loads = {load.partition: load for load in snapshot.loads}
+    decided = {name: getattr(decision, name) for name in _DECIDED} | {"consumers": decision.consumers or None}
     return {
         "t": decision.at,
         "cycle": cycle,
         "cluster": cluster,
-        "group": decision.group,
-        "mode": decision.mode,
-        "reason": decision.reason.value,
-        "limited_by": decision.limited_by.value if decision.limited_by else None,
-        "detail": decision.detail,
-        "epoch": decision.epoch,
-        "consumers_now": decision.consumers_now,
-        "consumers": decision.consumers or None,
-        "recommended": decision.recommended,
-        "recommended_age_s": decision.recommended_age_s,
-        "lower_bound": decision.lower_bound,
-        "total_bytes_per_s": decision.total_bytes_per_s,
-        "total_lag_records": decision.total_lag_records,
-        "usable_bytes_per_s": decision.usable_bytes_per_s,
-        "capacity_bytes_per_s": decision.capacity_bytes_per_s,
-        "capacity_source": decision.capacity_source.value,
-        "capacity_samples": decision.capacity_samples,
-        "capacity_age_s": decision.capacity_age_s,
-        "capacity_records_per_s": decision.capacity_records_per_s,
+        **decided,
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
         "parked": [str(p) for p in decision.parked],

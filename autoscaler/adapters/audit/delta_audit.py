@@ -57,7 +57,7 @@ _SMALL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # somebody waits for the first answer
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # an operator waits for the first answer
 }
 _POOL = "audit"
 _LISTERS = 8  # tasks that list a table's files for VACUUM: with the default of 10,000 that takes half a minute, whatever there is
@@ -88,13 +88,8 @@ class DeltaAudit:
     ) -> None:
         """Check existing tables and start nothing: they are opened behind the first cycle.
 
-        Args:
-            spark: The job's session; the audit takes one of its own from it.
-            root: Directory of the tables.
-            flush_s: Rows of cycles that did nothing wait for at most about this long.
-            clock: For the time at which something was recovered.
-            cluster_of: Name of each group's cluster.
-            close_timeout_s: How long ``close`` may take; what acted and is not written by then, the next start writes.
+        The audit takes a session of its own from ``spark``. Rows of cycles that did nothing wait for at most about ``flush_s``.
+        What acted and is not written when ``close_timeout_s`` is over, the next start writes.
 
         Raises:
             SettingsError: Tables below ``root`` are of another schema (names each, what differs and what to do), or the session
@@ -112,7 +107,7 @@ class DeltaAudit:
         self._flusher = Flusher(self._buffer, self._tables, self._journal, flush_s)
 
     def measured(self, groups: Collection[str]) -> dict[str, float]:
-        """Return the capacities in bytes/s that these groups' latest decisions went by, of those by whom one had been measured.
+        """Return the capacities in bytes/s that these groups' latest decisions went by, where one had been measured.
 
         For groups whose plan stands nowhere else; takes a second or two. What is older than yesterday counts no more.
         """
@@ -132,7 +127,7 @@ class DeltaAudit:
         handovers: Sequence[HandoverDone],
         owner: Mapping[TopicPartition, int | str],
     ) -> None:
-        """Take one cycle's rows; ``owner`` is who holds each partition now (slot, or member id in a native group)."""
+        """Take one cycle's rows, see ``ports.AuditLog``."""
         cycle = Cycle(
             decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner),
             cluster=self._cluster_of.get(decision.group),
@@ -144,7 +139,7 @@ class DeltaAudit:
     def complete(self, summary: str) -> None:
         """Write the rows of a published plan that a crash kept from being written; does nothing if they are there.
 
-        The plan was committed, which is its intent; what became of it after that nobody knows, so its outcome, if missing, has
+        The plan was committed, which is its intent; what became of it after that is not known, so its outcome, if missing, has
         the status ``recovered``. A text that is no summary is reported and left.
         """
         try:
@@ -287,12 +282,8 @@ def register_views(spark: SparkSession, root: Path) -> None:
 def compact(spark: SparkSession, root: Path, name: str, *, before: date, keep_from: date | None) -> Upkeep:
     """Merge the small files of a table's past days, and let go of days that need not be kept; may run beside the job.
 
-    Args:
-        spark: A session that reads Delta tables.
-        root: Directory of the tables.
-        name: Which one.
-        before: Only whole days before this one are merged: later ones are still being written.
-        keep_from: Days before this one are deleted; ``None`` keeps all.
+    Only whole days before ``before`` are merged, because later ones are still being written. Days before ``keep_from`` are
+    deleted.
 
     Raises:
         TransientError: The table cannot be read or rewritten now; what was done so far stays, and doing it again does no harm.

@@ -36,7 +36,7 @@ _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 _HANDOVERS_SEEN_DAYS = 2  # a new life reports again what it reads in the control log
 _HANDOVERS_SEEN = 200_000
 _CLOSING_TRIES = 2
-_GAP_S = 1.5  # without a cycle for so long, nobody is disturbed
+_GAP_S = 1.5  # without a cycle for so long, no cycle is disturbed
 _ACTED_EVERY_S = 10.0  # what acts again and again makes a commit this often, or every flush_s where that is shorter
 
 Key = tuple[object, ...]

@@ -30,7 +30,7 @@ class Journal:
     """One life's file. Thread-safe; a disk that cannot be written is reported and the rows stay in memory only."""
 
     def __init__(self, directory: Path, life: str) -> None:
-        """Make the file, locked before it can be seen under its name, so that nobody takes it for a dead life's."""
+        """Make the file, locked before it can be seen under its name, so that no other life takes it for a dead one's."""
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / f"{life}.jsonl"
         self._guard = threading.Lock()

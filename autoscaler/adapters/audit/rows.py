@@ -5,7 +5,7 @@ by one, because a cycle may hold ten thousand partitions and another thread is d
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from operator import attrgetter
 from typing import Any
@@ -38,21 +38,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What one cycle gives the audit.
-
-    Attributes:
-        snapshot: ``None`` where only the plan's summary survived a crash.
-        cluster: Name of the group's cluster.
-        recovered: The cycle's own life ended before its rows were written.
-    """
+    """What one cycle gives the audit."""
 
     decision: Decision
-    snapshot: LoadSnapshot | None
+    snapshot: LoadSnapshot | None  # ``None`` where only the plan's summary survived a crash
     outcomes: tuple[ActionOutcome, ...]
     handovers: tuple[HandoverDone, ...]
     owner: Owners
-    recovered: bool = False
-    cluster: str | None = None
+    recovered: bool = False  # the cycle's own life ended before its rows were written
+    cluster: str | None = None  # name of the group's cluster
 
     @property
     def acted(self) -> bool:
@@ -76,17 +70,12 @@ def loads(cycles: Sequence[Cycle], dropped: Sequence[int]) -> pa.Table:
 def actions(cycles: Iterable[Cycle]) -> pa.Table:
     """Return the intents and outcomes of the cycles, one row for each phase of a decision."""
     rows = [
-        {
+        _fields(o)
+        | {
             "date": day(o.at),
-            "decision_id": o.decision_id,
-            "group": o.group,
             "cluster": c.cluster,
             "at": when(o.at),
-            "phase": o.phase,
-            "status": o.status,
-            "epoch": o.epoch,
             "steps": _steps(c.decision.actions),
-            "error": o.error,
             "recovered": c.recovered,
         }
         for c in cycles
@@ -98,22 +87,9 @@ def actions(cycles: Iterable[Cycle]) -> pa.Table:
 def handovers(done: Iterable[tuple[Cycle, HandoverDone]]) -> pa.Table:
     """Return one row per handover, with the cycle that reported it."""
     rows = [
-        {
-            "date": day(h.at),
-            "group": c.decision.group,
-            "cluster": c.cluster,
-            "at": when(h.at),
-            "topic": h.partition.topic,
-            "partition": h.partition.partition,
-            "topic_id": h.topic_id,
-            "from_worker": h.from_worker,
-            "from_uuid": h.from_uuid,
-            "to_worker": h.to_worker,
-            "to_uuid": h.to_uuid,
-            "epoch": h.epoch,
-            "offset": h.offset,
-            "pause_s": h.pause_s,
-        }
+        _fields(h)
+        | {"date": day(h.at), "group": c.decision.group, "cluster": c.cluster, "at": when(h.at)}
+        | {"topic": h.partition.topic, "partition": h.partition.partition}
         for c, h in done
     ]
     return _table(rows, HANDOVERS.schema, {})
@@ -135,7 +111,7 @@ def snapshot_of(row: Mapping[str, Any]) -> LoadSnapshot:
 
 
 def owners_of(row: Mapping[str, Any]) -> dict[TopicPartition, str]:
-    """Return who held each partition, from a row of ``loads``: slot or member id as text; nobody's are left out."""
+    """Return each partition's owner, from a row of ``loads``: slot or member id as text; those without one are left out."""
     measured, owners = encoding.unpack(row["measured"])
     return {x.partition: o for x, o in zip(measured, owners, strict=True) if o is not None}
 
@@ -150,29 +126,23 @@ def day(seconds: float) -> date:
     return when(seconds).date()
 
 
+def _fields(value: Decision | ActionOutcome | HandoverDone | Finding) -> Row:
+    """Return a value's fields by name; those without a column are left out, and those that are written otherwise replaced."""
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
 def _of(cycle: Cycle) -> tuple[PartitionLoad, ...]:
     return cycle.snapshot.loads if cycle.snapshot else ()
 
 
 def _common(cycle: Cycle) -> Row:
     d, s = cycle.decision, cycle.snapshot
-    return {
+    return _fields(d) | {
         "date": day(d.at),
-        "decision_id": d.decision_id,
-        "group": d.group,
         "cluster": cycle.cluster,
         "at": when(d.at),
-        "mode": d.mode,
-        "reason": d.reason.value,
-        "limited_by": d.limited_by.value if d.limited_by else None,
-        "detail": d.detail,
         "acted": cycle.acted,
-        "epoch": d.epoch,
-        "consumers_now": d.consumers_now,
         "consumers": d.consumers or None,
-        "total_bytes_per_s": d.total_bytes_per_s,
-        "total_lag_records": d.total_lag_records,
-        "policy_fingerprint": d.policy_fingerprint,
         "sample_ts": s.sample_ts if s else None,
         "known": s.known if s else None,
         "error": s.error if s else None,
@@ -205,22 +175,10 @@ def _decision(cycle: Cycle) -> Row:
     d = cycle.decision
     return _common(cycle) | {
         "recovered": cycle.recovered,
-        "recommended": d.recommended,
-        "recommended_age_s": d.recommended_age_s,
-        "lower_bound": d.lower_bound,
-        "r_score": d.r_score,
-        "imbalance": d.imbalance,
-        "usable_bytes_per_s": d.usable_bytes_per_s,
-        "capacity_bytes_per_s": d.capacity_bytes_per_s,
-        "capacity_source": d.capacity_source.value,
-        "capacity_samples": d.capacity_samples,
-        "capacity_age_s": d.capacity_age_s,
-        "capacity_records_per_s": d.capacity_records_per_s,
         "hot": [str(p) for p in d.hot],
         "oversized": [str(p) for p in d.oversized],
         "requested": sorted(d.requested),
         "steps": _steps(d.actions),
-        "algorithm": d.algorithm,
         "members": _members(cycle),
         "assignment_before": _places(cycle.owner),
         "assignment_after": _places(d.target),
@@ -229,12 +187,8 @@ def _decision(cycle: Cycle) -> Row:
 
 
 def _finding(finding: Finding) -> Row:
-    return {
-        "what": finding.what.value,
-        "reason": finding.reason and finding.reason.value,
-        "limit": finding.limit and finding.limit.value,
+    return _fields(finding) | {
         "partitions": [str(p) for p in finding.partitions],
-        "consumers": list(finding.consumers),
         "numbers": list(finding.numbers.items()),
         "texts": list(finding.texts.items()),
     }

@@ -15,16 +15,11 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One append-only table, partitioned by ``date``.
-
-    Attributes:
-        key: Columns that together occur once: the same thing is never written twice.
-        about: What a row is, for the table's own comment.
-    """
+    """One append-only table, partitioned by ``date``."""
 
     name: str
-    key: tuple[str, ...]
-    about: str
+    key: tuple[str, ...]  # columns that together occur once: the same thing is never written twice
+    about: str  # what a row is, for the table's own comment
     schema: pa.Schema
 
 
@@ -131,17 +126,11 @@ _SQL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A column that an existing table lacks, or has of another type.
+    """A column that an existing table lacks, or has of another type."""
 
-    Attributes:
-        path: Its name, in backquotes; within a struct, after the names of what it lies in.
-        wanted: The type that the audit writes.
-        found: The type that the table has; ``None`` where it has no such column, which can then be added.
-    """
-
-    path: str
-    wanted: pa.DataType
-    found: pa.DataType | None
+    path: str  # its name, in backquotes; within a struct, after the names of what it lies in
+    wanted: pa.DataType  # the type that the audit writes
+    found: pa.DataType | None  # the type that the table has; ``None`` where it has no such column, which can then be added
 
 
 def ddl(table: Table, path: str) -> str:

@@ -58,7 +58,7 @@ class Latencies:
         return None
 
     def keep(self, workers: Iterable[Incarnation]) -> None:
-        """Forget everybody else."""
+        """Forget all other workers."""
         kept = set(workers)
         for worker in [w for w in self._seen if w not in kept]:
             del self._seen[worker]
@@ -74,13 +74,8 @@ def view(  # noqa: PLR0917  (what a group's state is made of)
 ) -> GroupState:
     """Return the group's state.
 
-    Args:
-        state: What the logs say.
-        slot_of: Slot that a worker of a name fills.
-        latencies: Of the workers.
-        completed: Partitions that have arrived since the last look.
-        names: Topics that exist now by id: what lay in a topic made anew is left out.
-        poison: Partitions that the next plan is to park.
+    ``completed`` are partitions that have arrived since the last look, ``poison`` those that the next plan is to park.
+    ``names`` has the topics that exist now by id: what lay in a topic made anew is left out.
     """
     alive = {w: b for w, b in state.beats.items() if w not in state.over}
     filling = _newest([b for b in alive.values() if b.heartbeat.phase is not Phase.ACTIVE], slot_of)

@@ -28,23 +28,15 @@ _LOGS = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
 
 
 class KnownGroups:
-    """Reads the keys of both logs from their start, in a thread of its own.
-
-    Args:
-        connection: librdkafka's connection settings.
-        partitions: How many partitions the logs have.
-
-    Attributes:
-        failures: Why a log cannot be read, and what to do, by topic; empty if all can.
-        failed_at: When (monotonic) that began.
+    """Reads the keys of both logs, of so many partitions, from their start, in a thread of its own.
 
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.
     """
 
     def __init__(self, connection: Connection, partitions: int) -> None:
-        self.failures: dict[str, str] = {}
-        self.failed_at = 0.0
+        self.failures: dict[str, str] = {}  # by topic: why it cannot be read, and what to do
+        self.failed_at = 0.0  # when (monotonic) that began
         self._partitions = min(partitions, PARTITIONS)
         self._groups: set[str] = set()
         self._stop = threading.Event()
@@ -77,7 +69,7 @@ class KnownGroups:
         return [log for log in wanted if not self._follower.reached.caught_up(log)]
 
     def close(self) -> None:
-        """Stop reading; called while a broker is away it waits for nobody."""
+        """Stop reading; while a broker is away this does not wait for it."""
         self._stop.set()
 
     def _run(self) -> None:

@@ -31,15 +31,8 @@ Committed = Mapping[Tp, TopicPartition]
 class ControlOffsets:
     """Offsets of one group.
 
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id.
-        reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
-        park_after: Owners in a row that may be lost at one committed offset before a partition is parked; ``None``: any number.
-
-    Attributes:
-        losses: That the latest plan does not count yet.
-        recommit_s: Longest time between two commits of an offset that stands still; ``None``: the brokers do not say.
+    Partitions without a committed offset begin by ``reset_policy`` when the group is adopted; later ones begin at their start.
+    After ``park_after`` owners in a row that were lost at one committed offset a partition is parked; ``None``: never.
     """
 
     def __init__(
@@ -49,8 +42,8 @@ class ControlOffsets:
         self._offsets = GroupOffsets(connection, group)
         self._admin: AdminClient | None = None
         self._again_at = 0.0
-        self.losses: dict[Tp, Loss] = {}
-        self.recommit_s: float | None = None
+        self.losses: dict[Tp, Loss] = {}  # that the latest plan does not count yet
+        self.recommit_s: float | None = None  # between two commits of an offset that stands still, where brokers say it
 
     def begin(self, admin: AdminClient) -> None:
         """Forget what was found out, and ask the cluster with this client from now on.
@@ -93,7 +86,7 @@ class ControlOffsets:
     def count_losses(self, state: ControllerState, names: Names) -> None:
         """Count owners that were lost since the latest plan (rule 9); where offsets cannot be read, nothing is counted.
 
-        Nobody's partitions wait for it: a new owner would have to read the same offsets.
+        No partition waits for it: a new owner would have to read the same offsets.
         """
         lost = state.lost()
         self.losses = {tp: x for tp, x in self.losses.items() if tp in lost and lost[tp].epoch == x.epoch}
@@ -104,7 +97,7 @@ class ControlOffsets:
             committed = self._offsets.committed(unread, names, timeout_s=_LOOK_S)
             ends = edges(self._admin, unread, names, LATEST)
         except TransientError as e:
-            client_log.warning("group %s: who was lost at which offset is not known: %s", self._group, e)
+            client_log.warning("group %s: at which offsets workers were lost is not known: %s", self._group, e)
             return
         reached = {tp: Reached(committed=committed[tp].offset if tp in committed else -1, end=ends[tp]) for tp in unread}
         self.losses |= counted(state, reached)
@@ -117,7 +110,7 @@ class ControlOffsets:
     def commit_again(self, state: ControllerState, names: Names, transactions: ControlTransactions) -> None:
         """Commit again, as it stands, what no worker can (rule 10), or the broker forgets it; a failure is said and tried again.
 
-        Nobody is granted these partitions now, and the plan that grants them is published by this thread later. In the fenced
+        No worker is granted these partitions now, and the plan that grants them is published by this thread later. In the fenced
         transaction: the commit of a controller that stood still meanwhile could put back what a new owner has committed.
         """
         tps = sorted(tp for tp in state.unattended() if tp.topic_id in names)
@@ -132,6 +125,6 @@ class ControlOffsets:
             if found:
                 transactions.commit((), list(found.values()), self._offsets.metadata())
         except AutoscalerError as e:
-            client_log.warning("group %s: offsets of partitions that nobody holds are not kept: %s", self._group, e)
+            client_log.warning("group %s: offsets of partitions that no worker holds are not kept: %s", self._group, e)
             return
         self._again_at = time.monotonic() + every_s

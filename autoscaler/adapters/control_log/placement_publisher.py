@@ -1,6 +1,6 @@
 """Writes a native group's placement into the control log, for ``autoscaler.assignor`` to read: fenced like a plan.
 
-A placement is written again before it lapses, so that assignors notice when nobody does any more.
+A placement is written again before it lapses, so that assignors notice when the controller stops.
 """
 
 import time
@@ -18,13 +18,7 @@ _RENEWALS = 4.0  # within the time for which a placement counts
 
 
 class KafkaPlacements:
-    """Publishes the placement of one group.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id.
-        replication_factor: Of the control log's topics where they are not there yet; ``None``: 3, or the brokers if fewer.
-        valid_s: For how long members follow a placement that is not written again.
+    """Publishes the placement of one group; members follow it for ``valid_s`` unless it is written again.
 
     Raises:
         TransientError: The brokers do not answer right now.
@@ -44,12 +38,7 @@ class KafkaPlacements:
         self._written: tuple[Mapping[TopicPartition, str], float] | None = None
 
     def publish(self, owners: Mapping[TopicPartition, str]) -> None:
-        """Write who is to hold what, unless that is what was written a short while ago.
-
-        Raises:
-            TransientError: Nothing was written.
-            FencedError: Another controller writes for this group now, and for good; nothing was written.
-        """
+        """Write who is to hold what, see ``ports.PlacementPublisher``."""
         if self._fenced:
             raise FencedError(self._fenced)
         now = time.monotonic()

@@ -50,25 +50,17 @@ _LOOK_S = 2.0
 _STALE_S = 3.0  # beyond the tick's interval: the log cannot be read right now
 _REOPEN_S = 30.0
 _HIDDEN_S = 1.0
-_SAYS_SO_S = 1.0  # within which who has fenced this controller says that it is its successor
+_SAYS_SO_S = 1.0  # within which a successor that has fenced this controller says that it is one
 _POLL_S = 0.02
 _TRIES = 5
 _CHECK_S = 300.0  # between two looks at the configuration of the control log's topics
 
 
 class KafkaControl:
-    """One group's control log; starting one fences its predecessor.
+    """One group's control log; starting one fences its predecessor. ``reset_policy`` and ``park_after`` as in ``ControlOffsets``.
 
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id, which is also its workers' ``group.id``.
-        topics: What the group consumes: names, patterns, what is left out of these.
-        reset_policy: Where partitions begin that nobody has committed when the group is adopted; later ones begin at their start.
-        lease_s: Lease of workers that no heartbeat has told one of, in seconds.
-        replication_factor: Of the two topics, if they have to be created; ``None``: 3, or the number of brokers if fewer.
-        slot_of: Slot that a worker of a name fills.
-        clock: Time.
-        park_after: Owners in a row that may be lost at one committed offset before a partition is parked; ``None``: any number.
+    Workers of which no heartbeat has told a lease have ``lease_s``. The two topics, where they have to be created, get
+    ``replication_factor`` replicas; ``None``: 3, or the number of brokers if fewer.
 
     Raises:
         SettingsError: A topic does not exist or is configured wrongly, or a permission is missing; says what to do.
@@ -105,7 +97,7 @@ class KafkaControl:
         self._barrier = 0  # what must have been read before anything is decided
         self._fenced = False
         self._incarnation = str(uuid4())
-        self._number: int | None = None  # of this controller; None: it has not taken over yet, so nobody can have from it
+        self._number: int | None = None  # of this controller; None: it has not taken over yet, so no other can have from it
         try:
             self._open()
         except BaseException:
@@ -115,12 +107,7 @@ class KafkaControl:
     # --- ports.PlanPublisher ---
 
     def observe(self) -> GroupState:
-        """Read past the own last commit and everything available, expire who is over, and return the group's state.
-
-        Raises:
-            TransientError: The log cannot be read right now.
-            FencedError: Another controller has taken over.
-        """
+        """Return the group's state, see ``ports.PlanPublisher``."""
         log = self._catch_up()
         self._expire(log)
         self._offsets.count_losses(self._state, self._names(log))
@@ -131,11 +118,10 @@ class KafkaControl:
         return view(self._state, self._slot_of, self._latencies, completed, self._names(log), self._offsets.poison())
 
     def publish(self, intent: PlanIntent) -> int:
-        """Publish a plan in the fenced transaction and return its epoch number.
+        """Publish a plan, see ``ports.PlanPublisher``.
 
-        Raises:
-            TransientError: Nothing was published; or the broker went away in between: the next ``observe`` shows what stands.
-            FencedError: Another controller has taken over; it goes by whatever is in the log, this plan included if it is.
+        Where the broker went away in between, the next ``observe`` shows what stands. A successor goes by whatever is in the log,
+        this plan included if it is.
         """
         log = self._catch_up()
         plan = next_plan(self._state, self._intended(intent, log))
@@ -205,15 +191,15 @@ class KafkaControl:
         except BaseException:
             log.close()
             raise
-        self._log = log  # not earlier: who has not read all of it and taken it over starts anew
+        self._log = log  # not earlier: a controller that has not read all of it and taken it over starts anew
         return log
 
     def _take_id(self) -> None:
-        """Fence whoever else writes for this group, and end what was begun."""
+        """Fence every other controller of this group, and end what was begun."""
         self._transactions.take(f"{CONTROL_TOPIC}/{self._partition}/{self._group}", self._partition)
 
     def _take_over(self, log: LogReader) -> None:
-        """Say in the log that this is the latest controller; who has fenced it meanwhile and is none goes by that (rule 1)."""
+        """Say in the log that this is the latest controller; a predecessor that has fenced it meanwhile reads that (rule 1)."""
         for _ in range(_TRIES):
             self._end_if_superseded()
             latest = self._state.controller
@@ -286,7 +272,7 @@ class KafkaControl:
         found = (log.facts.get(t) for t in (CONTROL_TOPIC, HEARTBEAT_TOPIC))
         control, beats = (None if f is None else f.topic_id for f in found)
         if log.lost or (control, beats) != (self._control, self._beats):
-            self._fold(log)  # who has been replaced is to learn it from what has been read
+            self._fold(log)  # a controller that has been replaced is to learn it from what has been read
             self._end_if_superseded()
         if log.lost:
             client_log.warning(
@@ -322,10 +308,9 @@ class KafkaControl:
         raise TransientError(f"the control log could not be written and read back for {silent_s:.0f} s: is the broker away?")
 
     def _check_configuration(self, log: LogReader) -> None:
-        """Look now and then whether somebody has altered the topics, once the broker has just been heard; else another time.
+        """Look now and then whether the topics have been altered, once the broker has just been heard; else another time.
 
-        Raises:
-            SettingsError: The protocol would not hold; says what to write. Asked again with the next call.
+        What would break the protocol is raised as ``SettingsError``, with the next call too.
         """
         if time.monotonic() < self._check_at:
             return
@@ -341,10 +326,10 @@ class KafkaControl:
     # --- writing ---
 
     def _expire(self, log: LogReader) -> None:
-        """Record who is over, and delete records of those that matter no more (rules 8 and 11).
+        """Record which workers are over, and delete records of those that matter no more (rules 8 and 11).
 
-        Who commits in transactions is fenced first: before a new owner reads the committed offset, and before it is read here,
-        because it cannot be as long as a transaction with it is open.
+        A worker that commits in transactions is fenced first: before a new owner reads the committed offset, and before it is
+        read here, because it cannot be as long as a transaction with it is open.
         """
         for worker in fence(self._connection, self._group, self._state.to_fence()):
             self._state.fenced(worker)
@@ -361,20 +346,16 @@ class KafkaControl:
     def _commit(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records in one transaction and remember what must be read before the next decision.
 
-        Raises:
-            TransientError: The next call finds out what became of it, before anything else is written.
+        Where it fails, the next call finds out what became of it, before anything else is written.
         """
         self._barrier = max(self._barrier, self._transactions.commit(records))
 
     def _resolve(self, log: LogReader) -> None:
         """Find out what became of an unfinished transaction, by ending it and reading the log.
 
-        Who has been fenced waits first for its successor to say so: taking the transactional id again fences it back. Where
-        nobody does, the coordinator has ended a transaction that took too long, or a predecessor has resolved one of its own.
-
-        Raises:
-            FencedError: Another controller has taken over.
-            TransientError: The cluster does not answer yet.
+        A controller that has been fenced waits first for its successor's record: taking the transactional id again fences that
+        one. If no such record comes, the coordinator has ended a transaction that took too long, or a predecessor has resolved
+        one of its own.
         """
         limit = time.monotonic() + (_SAYS_SO_S if self._transactions.refused else 0.0)
         self._end_if_superseded()
@@ -414,7 +395,7 @@ class KafkaControl:
         if self._state.plan is None and committed and not self._state.silence_proven():
             wait_s = self._lease_s + margin_s(self._lease_s)
             raise TransientError(
-                f"group {self._group} has committed offsets and the control log knows nobody: "
+                f"group {self._group} has committed offsets and the control log knows no worker: "
                 f"the heartbeat log is observed for {wait_s:.1f} s before the first plan"
             )
         return Intended(

@@ -77,20 +77,7 @@ class Gap:
 
 
 class LogReader:
-    """Reads both partitions from their start; call ``drain`` for what came, ``wait_for`` to be sure of a point in a log.
-
-    Attributes:
-        incarnation: This controller's uuid, under which it ticks.
-        number: That the ticks name, see ``Tick``.
-        opened: When (monotonic) it was made.
-        own_tick_seen: When (monotonic) the latest own tick was read back: the proof that writing and reading work.
-        log_start: First offset of the heartbeat log, some seconds old.
-        facts: Topics as last described; those that do not exist are absent.
-        failure: Why topics could not be described lately; ``None`` if they could.
-        lost: The control log ends before what was read of it: a broker came back without its last records.
-        refused: What the cluster refuses, and what to do, by topic; empty if nothing.
-        refused_at: When (monotonic) it began to refuse.
-    """
+    """Reads both partitions from their start; call ``drain`` for what came, ``wait_for`` to be sure of a point in a log."""
 
     silent = False
     fetch_wait_ms = 500  # a broker answers as soon as there is anything
@@ -107,16 +94,17 @@ class LogReader:
         tick_s: float,
         clock: Clock,
     ) -> None:
-        self.incarnation = str(uuid4())
-        self.number = 0
+        self.incarnation = str(uuid4())  # of this controller, under which it ticks
+        self.number = 0  # that the ticks name, see ``Tick``
         self.opened = time.monotonic()
-        self.own_tick_seen: float | None = None
-        self.log_start = 0
-        self.facts: dict[str, TopicFacts] = {}
-        self.failure: str | None = None
-        self.lost = self._gap = False
-        self.refused: dict[str, str] = {}
-        self.refused_at = 0.0
+        self.own_tick_seen: float | None = None  # when (monotonic) the latest was read back: proof that writing and reading work
+        self.log_start = 0  # first offset of the heartbeat log, some seconds old
+        self.facts: dict[str, TopicFacts] = {}  # topics as last described; those that do not exist are absent
+        self.failure: str | None = None  # why topics could not be described lately
+        self.lost = False  # the control log ends before what was read of it: a broker came back without its last records
+        self._gap = False
+        self.refused: dict[str, str] = {}  # what the cluster refuses, and what to do, by topic
+        self.refused_at = 0.0  # when (monotonic) it began to refuse
         self._group, self._control_id, self._clock, self._tick_s = group, control_id, clock, tick_s
         self._partition, self._topics = partition, topics
         self._listed: frozenset[str] = frozenset()  # what a pattern has meant, until the brokers know no such name
@@ -286,7 +274,7 @@ class LogReader:
     def _resume_after_gap(self) -> None:
         """Go on where the heartbeat log begins now; tried again until it is done."""
         start = self.end(HEARTBEAT_TOPIC, EARLIEST)
-        self._queue.append(Gap(start))  # before anybody is told that more has been read
+        self._queue.append(Gap(start))  # before the publisher is told that more has been read
         self._follower.follow({(HEARTBEAT_TOPIC, self._partition): (start, start)})  # less where its end was lost
         self.log_start, self._gap = start, False
 

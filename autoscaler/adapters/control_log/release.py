@@ -1,7 +1,7 @@
 """An operator's release of parked partitions (rule 9): reads a group's latest plan and writes what is to be released beside it.
 
 Used by ``autoscaler release``, while a controller runs or while none does: the record stays in the control log until a plan has
-followed it. It fences nobody and takes no decision; who gets the partition is the controller's next one.
+followed it. It fences no controller and takes no decision; the controller's next one says which worker gets the partition.
 """
 
 import time
@@ -24,13 +24,7 @@ _READ_S = 30.0
 def release(
     connection: Connection, group: str, *, topic: str | None = None, partition: int | None = None
 ) -> tuple[Partition, ...]:
-    """Let parked partitions of a group be handed out again, and return which.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id.
-        topic: Of this topic only; ``None``: of all.
-        partition: This one only; ``None``: all.
+    """Let parked partitions of a group (only those of a topic, or one of them) be handed out again, and return which.
 
     Raises:
         PermanentError: No such partition is parked; says which are.
@@ -41,8 +35,7 @@ def release(
     answering(admin, connection, timeout_s=_CALL_S)
     control = describe(admin, (CONTROL_TOPIC,)).get(CONTROL_TOPIC)
     if control is None:
-        msg = f"there is no topic {CONTROL_TOPIC} on this cluster: nothing is managed here, so nothing is parked"
-        raise PermanentError(msg)
+        raise PermanentError(f"there is no topic {CONTROL_TOPIC} on this cluster: nothing is managed here, so nothing is parked")
     number = partition_for(group, control.partitions)
     state = _read(connection, group, number, control.topic_id)
     topics = state.plan.topics if state.plan else {}

@@ -1,6 +1,6 @@
-"""Transactions of one group's controller on the control log; who takes their id makes those of all before it fail.
+"""Transactions of one group's controller on the control log; taking their id makes those of every earlier holder fail.
 
-Knows what was sent and whether it is known to be there; who the controller is, ``publisher`` finds out from the log.
+Knows what was sent and whether it is known to be there; ``publisher`` finds out from the log which controller is the latest.
 """
 
 from collections.abc import Sequence
@@ -19,25 +19,19 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.
 
 
 class ControlTransactions:
-    """A producer with a transactional id.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-
-    Attributes:
-        unsure: Nobody knows what became of the last transaction: take the id again and read the log before anything is decided.
-        refused: It was refused because the id had been taken: by a successor, by a predecessor that does not know of this one,
-            or by the coordinator, which ends a transaction that takes too long.
-    """
+    """A producer with a transactional id."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._partition = 0
         self._producer: Any = None
-        self.unsure = self.refused = False
+        self.unsure = False  # it is not known what became of the last one: take the id again and read the log before any decision
+        # The id had been taken: by a successor, by a predecessor that does not know of this one, or by the coordinator, which
+        # ends a transaction that takes too long.
+        self.refused = False
 
     def take(self, transactional_id: str, partition: int) -> None:
-        """Take an id for writing to a partition: what anybody, this one included, has begun with it is aborted, or was complete.
+        """Take an id for writing to a partition: what was begun with it, by this producer too, is aborted, or was complete.
 
         Raises:
             SettingsError: A permission is missing.
@@ -65,7 +59,7 @@ class ControlTransactions:
         """Write records, or keep offsets of the group that ``metadata`` is of, and return the offset behind the last record.
 
         Raises:
-            TransientError: Nobody knows what became of it, see ``unsure``.
+            TransientError: It is not known whether it was written, see ``unsure``.
         """
         offsets: list[int] = []
         try:

@@ -1,7 +1,7 @@
-"""What the control log says of a managed group, for whoever only looks: implements ``ports.GroupWatch`` on Kafka.
+"""What the control log says of a managed group in advise mode: implements ``ports.GroupWatch`` on Kafka.
 
-For a group in advise mode. It reads as ``publisher`` does and writes nothing: no topic is made, nobody is fenced, no tick is
-sent, and who is over is known here and recorded nowhere.
+It reads as ``publisher`` does and writes nothing: no topic is made, no controller is fenced, no tick is sent, and workers
+that are over are known here and recorded nowhere.
 """
 
 import time
@@ -39,9 +39,6 @@ class ControlLogs:
 
     A look costs a request, or the time in which an absent broker does not answer: hundreds of groups would wait for it one after
     the other. And a group that the logs do not know has no reader of its own.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -111,16 +108,7 @@ class ControlLogs:
 
 
 class KafkaWatch:
-    """One group's control log, looked at; connects with the first ``observe``.
-
-    Args:
-        logs: Of the group's cluster; shared by all its groups.
-        group: The group's id.
-        topics: What the group consumes: names, patterns, what is left out of these.
-        lease_s: Lease of workers that no heartbeat has told one of, in seconds.
-        slot_of: Slot that a worker of a name fills.
-        clock: Time.
-    """
+    """One group's control log, looked at; connects with the first ``observe``. All groups of a cluster share ``logs``."""
 
     def __init__(
         self,
@@ -143,11 +131,7 @@ class KafkaWatch:
         self._again_at = 0.0
 
     def observe(self) -> GroupState | None:
-        """Return the group's state; ``None`` if the control log knows neither a plan nor a worker of it.
-
-        Raises:
-            TransientError: The log cannot be read right now, or this user may not; says what to do.
-        """
+        """Return the group's state, see ``ports.GroupWatch``."""
         log = self._log or self._opened()
         if log is None:
             return None

@@ -15,13 +15,7 @@ _DRIFT_RATIO = 0.95  # half of what the margin allows
 
 
 class Remarks:
-    """Says of each incarnation, once, what is odd about it.
-
-    Args:
-        group: The group's id.
-        slot_of: Slot that a worker of a name fills.
-        lease_s: Lease that the controller is configured with, in seconds.
-    """
+    """Says of each incarnation, once, what is odd about it; ``lease_s`` is the one that the controller is configured with."""
 
     def __init__(self, group: str, slot_of: SlotOf, lease_s: float) -> None:
         self._group, self._slot_of, self._lease_s = group, slot_of, lease_s
@@ -30,7 +24,7 @@ class Remarks:
         self._slow: set[Incarnation] = set()
 
     def say(self, state: ControllerState) -> None:
-        """Write a line for what is new; who is over is forgotten."""
+        """Write a line for what is new; workers that are over are forgotten."""
         alive = {w: b.heartbeat for w, b in state.beats.items() if w not in state.over}
         for worker in sorted(alive.keys() - self._said):
             if found := remarks(alive[worker], self._slot_of, self._lease_s):

@@ -15,7 +15,7 @@ _AGAIN_S = 5.0
 
 
 class Reach:
-    """Lets groups of one cluster connect, while somebody there answers."""
+    """Lets groups of one cluster connect, while a broker there answers."""
 
     def __init__(self) -> None:
         self._said = ""

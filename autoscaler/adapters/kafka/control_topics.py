@@ -79,7 +79,7 @@ def translated(what: str) -> Iterator[None]:
     """Turn the client's exceptions into ours; ``what`` says what was being done, for the message.
 
     Raises:
-        SettingsError: The cluster refuses (no permission, wrong credentials): somebody must change something.
+        SettingsError: The cluster refuses (no permission, wrong credentials); the message says what to change.
         TransientError: Everything else: the broker is away, moving, or slow.
     """
     try:
@@ -225,11 +225,8 @@ def ensure_control_topics(
 ) -> dict[str, TopicFacts]:
     """Create the two topics of the protocol where they are missing, check those that are there, and return both.
 
-    Args:
-        admin: Client to use.
-        lease_s: Heartbeats are kept for at least four leases and margins.
-        replication_factor: ``None`` means 3, or the number of brokers if fewer.
-        deadline_s: A broker that has just started refuses for a while; tried again until then.
+    Heartbeats are kept for at least four leases and margins. A broker that has just started refuses for a while: tried again for
+    ``deadline_s``.
 
     Raises:
         SettingsError: A topic is configured so that the protocol would not hold, or may not be created; says what to write.
@@ -255,8 +252,9 @@ def _control_config() -> dict[str, str]:
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "600000",
-        # Who read a record and stands still for longer than this may never learn that it was deleted: it then remembers an
-        # incarnation that is over and never comes again. A day, the broker's default, is what every joining worker would read.
+        # A worker that read a record and stands still for longer than this may never learn that it was deleted: it then
+        # remembers an incarnation that is over and never comes again. A day, the broker's default, is what every joining worker
+        # would read.
         "delete.retention.ms": "3600000",
         "message.timestamp.type": "LogAppendTime",  # one clock for releases and takings
     }

@@ -1,8 +1,8 @@
 """Whether the control log's topics outlive the loss of a broker: said once with what to do, and never refused.
 
-A topic of one replica is right on a cluster of one broker, and what a larger one needs is its operator's business; but whoever
-has topics that were made when there was one broker is told when there are three. ``control_log/publisher`` asks when it opens the
-log.
+A topic of one replica is right on a cluster of one broker, and what a larger one needs is its operator's business; but an
+operator whose topics were made when there was one broker is told when there are three. ``control_log/publisher`` asks when
+it opens the log.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,7 @@ from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 
 
 class Durability:
-    """Looks at the two topics and says what is weak about them, each thing once.
-
-    Args:
-        group: The group's id, for the log.
-        replication_factor: As configured; ``None``: 3, or the number of brokers if fewer.
-    """
+    """Looks at the two topics and says what is weak about them, each thing once."""
 
     def __init__(self, group: str, replication_factor: int | None) -> None:
         self._group, self._factor = group, replication_factor

@@ -1,7 +1,7 @@
 """Membership of consumer groups, read in the background: implements ``ports.GroupReader`` on Kafka.
 
 One thread asks for all groups every few seconds; a cycle takes the latest answer and never waits. Used for native groups, and to
-refuse a managed group that somebody else subscribes with (``docs/handover.md``, rule 13). It asks with kafka-python: where a
+refuse a managed group that other consumers subscribe with (``docs/handover.md``, rule 13). It asks with kafka-python: where a
 coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
@@ -9,8 +9,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -43,13 +42,7 @@ _STATES = {
 
 
 class KafkaGroupReader:
-    """Reads the membership of groups; ``members`` answers from the latest read.
-
-    Args:
-        connection: librdkafka's connection settings.
-        groups: Ids of the groups.
-        clock: Time.
-        every_s: Seconds between reads.
+    """Reads the membership of groups every ``every_s``; ``members`` answers from the latest read.
 
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.
@@ -191,38 +184,51 @@ def _understood(kind: Callable[[Any], _Described], group: Any) -> _Described | s
 
 
 def _consumer(group: Any) -> _Described:
-    joined = {
-        m.member_id: _Joined(
-            held=[(t.topic_name, t.partitions) for t in m.assignment.topic_partitions],
+    members = [
+        _member(
+            m,
+            place,
+            [(t.topic_name, t.partitions) for t in m.assignment.topic_partitions],
             topics=None if m.subscribed_topic_regex else frozenset(m.subscribed_topic_names),
             instance=m.instance_id,
         )
-        for m in group.members
-    }
-    return "CONSUMER", _state(group.group_state), group.assignor_name, _members(group.members, joined)
+        for place, m in enumerate(group.members)
+    ]
+    return "CONSUMER", _state(group.group_state), group.assignor_name, _ordered(members)
 
 
 def _classic(group: Any) -> _Described:
     kind = "UNKNOWN" if group.group_state == "Dead" else "CLASSIC"
     if kind == "CLASSIC" and group.protocol_type not in {ConsumerProtocolType, ""}:
         return "OTHER", _state(group.group_state), group.protocol_data, ()
-    joined = {m.member_id: _subscribed(m) for m in group.members}
-    return kind, _state(group.group_state), group.protocol_data, _members(group.members, joined)
+    members = _ordered(_subscribed(m, place) for place, m in enumerate(group.members))
+    return kind, _state(group.group_state), group.protocol_data, members
 
 
-def _subscribed(member: Any) -> "_Joined":
-    """Return how a member of the classic protocol joined; while the group rebalances that is not told."""
+def _subscribed(member: Any, place: int) -> Member:
+    """Return a member of the classic protocol; how it joined is not told while the group rebalances."""
     held, instance = _assigned(member.member_assignment), member.group_instance_id
     try:
         said = ConsumerProtocolSubscription.decode(member.member_metadata) if member.member_metadata else None
     except (struct.error, ValueError):
         said = None
     if said is None:
-        return _Joined(held=held, topics=None, instance=instance)
+        return _member(member, place, held, topics=None, instance=instance)
     name, *_ = introduced(said.user_data)
     rack = said.rack_id or "" if said.version >= _RACKS else ""
     topics = frozenset(t for t in said.topics or () if t is not None)
-    return _Joined(held=held, topics=topics, instance=instance, library=_library(said), name=name, rack=rack)
+    return _member(member, place, held, topics=topics, instance=instance, library=_library(said), name=name, rack=rack)
+
+
+def _member(member: Any, place: int, held: Sequence[tuple[str, Sequence[int]]], **joined: Any) -> Member:
+    """Return a member with what it holds and what it said when it joined."""
+    assigned = frozenset(TopicPartition(topic=t, partition=p) for t, ps in held for p in ps)
+    ids = {"member_id": member.member_id, "client_id": member.client_id, "host": member.client_host}
+    return Member(**ids, assigned=assigned, place=place, **joined)
+
+
+def _ordered(members: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(sorted(members, key=lambda m: m.member_id))
 
 
 def _library(said: Any) -> str:
@@ -245,37 +251,6 @@ def _assigned(encoded: bytes | None) -> list[tuple[str, Sequence[int]]]:
         return []
     given = found.assigned_partitions or () if found else ()
     return [(topic, partitions or ()) for topic, partitions in given if topic is not None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Joined:
-    """What a member said when it joined, and holds since."""
-
-    held: list[tuple[str, Sequence[int]]]
-    topics: frozenset[str] | None
-    instance: str | None
-    library: str = ""
-    name: str = ""
-    rack: str = ""
-
-
-def _members(members: Sequence[Any], joined: dict[str, _Joined]) -> tuple[Member, ...]:
-    found = [
-        Member(
-            member_id=m.member_id,
-            client_id=m.client_id,
-            host=m.client_host,
-            assigned=frozenset(TopicPartition(topic=t, partition=p) for t, ps in joined[m.member_id].held for p in ps),
-            topics=joined[m.member_id].topics,
-            instance=joined[m.member_id].instance,
-            library=joined[m.member_id].library,
-            name=joined[m.member_id].name,
-            rack=joined[m.member_id].rack,
-            place=place,
-        )
-        for place, m in enumerate(members)
-    ]
-    return tuple(sorted(found, key=lambda m: m.member_id))
 
 
 def _state(name: str) -> str:

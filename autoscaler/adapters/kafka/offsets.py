@@ -17,12 +17,7 @@ _CALL_S = 5.0
 
 
 class GroupOffsets:
-    """A consumer of the group that never joins: the admin client's call crashes when the coordinator is loading.
-
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        group: The group's id.
-    """
+    """A consumer of the group that never joins: the admin client's call crashes when the coordinator is loading."""
 
     def __init__(self, connection: Connection, group: str) -> None:
         self._connection, self._group = connection, group

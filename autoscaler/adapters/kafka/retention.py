@@ -1,8 +1,8 @@
 """How long topics keep their records, read in the background: implements ``ports.RetentionReader`` on Kafka.
 
 One request every few minutes asks for all topics of all groups, whatever their number. It needs DescribeConfigs on the topics:
-without it nobody knows when records are deleted, and everything else goes on. It asks with kafka-python for the reason that
-``membership`` does.
+without it the controller does not know when records are deleted, and everything else goes on. It asks with kafka-python for the
+reason that ``membership`` does.
 """
 
 import math
@@ -24,7 +24,7 @@ from autoscaler.topic_selection import patterns, wanted
 
 _EVERY_S = 300.0  # people lengthen a retention while records are at risk, and should see that it has helped
 _LIST_EVERY_S = 60.0  # where a pattern may come to mean other topics
-_REFUSED_S = 60.0  # after an answer that leaves a topic out: who gives the permission should see that it has helped
+_REFUSED_S = 60.0  # after an answer that leaves a topic out: an operator who gives the permission should see that it has helped
 _AGAIN_S = 10.0
 _UNREAD = "how long topics keep their records could not be read: %s"
 _CALL_S = 5.0
@@ -34,10 +34,6 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 class KafkaRetention:
     """Reads how long topics keep records; ``retention`` answers from the latest read. What was read stays while brokers are away.
-
-    Args:
-        connection: librdkafka's connection settings.
-        topics_of: What each group consumes: names, patterns, what is left out of these.
 
     Raises:
         SettingsError: A connection setting is unknown to the client or impossible.
@@ -89,7 +85,7 @@ class KafkaRetention:
         for topic, why in sorted(refused.items()):
             if self._refused.get(topic) != why:
                 client_log.warning(
-                    "topic %s: how long it keeps its records could not be read (%s), so nobody sees when some may be deleted "
+                    "topic %s: how long it keeps its records could not be read (%s), so it is not known when some may be deleted "
                     "before they are read; it takes DescribeConfigs on the topic, see docs/operations.md", topic, why,
                 )  # fmt: skip
         self._refused = refused

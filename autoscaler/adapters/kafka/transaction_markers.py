@@ -1,8 +1,8 @@
 """What stands between a committed offset and the end: records, or only what no reader ever gets. Implements ``ports.TailReader``.
 
 Offsets count the markers of transactions, and what was aborted. A consumer that commits the offset after its last record is
-behind by them for ever, on a partition that nobody will ever move on. Whether that is so only the log says, so it is read, in
-the background, by a consumer that commits nothing and joins nothing. It needs the permission to read the topic: without it a
+behind by them for ever, on a partition to which nothing is written any more. Whether that is so only the log says, so it is read,
+in the background, by a consumer that commits nothing and joins nothing. It needs the permission to read the topic: without it a
 lag stays a lag. All groups share that consumer: there may be hundreds that stand still.
 """
 
@@ -28,9 +28,7 @@ _SELDOM_S = 300.0
 class KafkaTails:
     """Looks at the ends of partitions for all groups of one isolation; ``of`` gives each its own view.
 
-    Args:
-        connection: librdkafka's connection settings; references are read by each new client.
-        read_committed: What is aborted, or not yet committed, counts as nothing.
+    With ``read_committed``, what is aborted, or not yet committed, counts as nothing.
     """
 
     def __init__(self, connection: Connection, *, read_committed: bool) -> None:
@@ -59,7 +57,7 @@ class KafkaTails:
                 self._thread.start()
 
     def empty(self, group: str) -> Mapping[Partition, Span]:
-        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        """Return those among the spans asked for that are known to hold no record for any reader."""
         with self._lock:
             return {p: s for p, s in self._asked.get(group, {}).items() if self._found.get((p, s), False)}
 
@@ -87,7 +85,7 @@ class KafkaTails:
                     self._news.set()  # those that did not answer, or are more than were asked for together
 
     def _unanswered(self) -> dict[Partition, Span]:
-        """Return what nothing is known of, of each partition one span; and forget what nobody asks for any more."""
+        """Return what nothing is known of, of each partition one span; and forget what no group asks for any more."""
         asked = {(p, s) for spans in self._asked.values() for p, s in spans.items()}
         self._found = {x: nothing for x, nothing in self._found.items() if x in asked}
         unanswered = dict(sorted(x for x in asked if x not in self._found))
@@ -95,7 +93,7 @@ class KafkaTails:
         return unanswered
 
     def _due(self) -> dict[Partition, Span]:
-        """Return what to look at now: so many partitions, in turn, so that those in front keep nobody waiting."""
+        """Return what to look at now: so many partitions, in turn, so that those in front do not keep the others waiting."""
         now = time.monotonic()
         with self._lock:
             unanswered = self._unanswered()
@@ -158,7 +156,7 @@ class GroupTails:
         self.tails.ask(self.group, spans)
 
     def empty(self) -> Mapping[Partition, Span]:
-        """Return those among the spans asked for of which it is known that nobody gets a record of them."""
+        """Return those among the spans asked for that are known to hold no record for any reader."""
         return self.tails.empty(self.group)
 
     def close(self) -> None:

@@ -33,23 +33,19 @@ _DEFAULTS = [signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP]  # wh
 
 @dataclass(slots=True, kw_only=True)
 class _Slot:
-    """A slot that has run; ``process`` is ``None`` when nothing of it runs now.
-
-    Attributes:
-        kill_at: Being drained; killed then.
-        rest_until: The process that was started has ended and left others behind, which were told to end and are killed then.
-    """
+    """A slot that has run; ``process`` is ``None`` when nothing of it runs now."""
 
     record: SlotRecord
     process: psutil.Process | None = None
     started: float = 0.0
-    kill_at: float | None = None
+    kill_at: float | None = None  # being drained; killed then
+    # The process that was started has ended and left others behind, which were told to end and are killed then
     rest_until: float | None = None
     failures: int = 0
     not_before: float = 0.0
 
 
-_LONGEST_SLOT = 10  # digits; anybody may write any name into the logs
+_LONGEST_SLOT = 10  # digits; a worker may write any name into the logs
 
 
 def slot_of(group: str, worker_name: str) -> int | None:
@@ -60,15 +56,10 @@ def slot_of(group: str, worker_name: str) -> int | None:
 
 
 class ProcessPool:
-    """Starts, drains, restarts and adopts the worker processes of one group.
+    """Starts, drains, restarts and adopts the worker processes of one group, which are named ``{group}-{slot}``.
 
-    Args:
-        group: Workers are named ``{group}-{slot}``.
-        settings: Command, environment, and how long to wait for what; ``{python}`` in the command is this interpreter.
-        directory: For the workers' logs (``worker-<slot>.log``), the records that survive a restart, and the lock. One per group,
-            on a local disk.
-        environment: Added to every worker's environment; the settings' own environment overrides it.
-        clock: For back-off and deadlines.
+    ``directory``, one per group and on a local disk, has the workers' logs (``worker-<slot>.log``), the records that survive a
+    restart, and the lock. ``environment`` is added to every worker's; that of the settings overrides it.
     """
 
     def __init__(
@@ -178,7 +169,7 @@ class ProcessPool:
                 self._note_end(self._slots[record.slot], now)
 
     def _look(self) -> None:
-        """Notice who has ended, and kill who was asked to end too long ago."""
+        """Notice which workers have ended, and kill those that were told to end too long ago."""
         now = self._clock.monotonic()
         for slot in self._slots.values():
             if slot.process is None:
@@ -273,7 +264,7 @@ class ProcessPool:
 
 
 def _reap(pid: int) -> None:
-    """Take the exit status of an own child; an adopted one is somebody else's."""
+    """Take the exit status of an own child; an adopted one is another process's."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -21,22 +21,15 @@ _CREATED_TOLERANCE_S = 2.0  # the boot time that it is derived from is adjusted 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRecord:
-    """One slot's file.
-
-    Attributes:
-        instance: Unique per start; ``None`` if nothing runs.
-        pid: ``None`` while it is not known whether the process was started.
-        created: When the process was created, seconds since the epoch.
-        told: It was told to end: after a restart of the controller too it is not one that was asked for.
-        ended: Instances of this slot that ended, newest last: told again after a restart, because the one who had to be told may
-            have crashed in between.
-    """
+    """One slot's file."""
 
     slot: int
-    instance: str | None = None
-    pid: int | None = None
-    created: float | None = None
-    told: bool = False
+    instance: str | None = None  # unique per start; ``None`` if nothing runs
+    pid: int | None = None  # ``None`` while it is not known whether the process was started
+    created: float | None = None  # when the process was created, seconds since the epoch
+    told: bool = False  # it was told to end: after a restart of the controller too it is not one that was asked for
+    # Instances of this slot that ended, newest last: told again after a restart, because the one who had to be told may have
+    # crashed in between
     ended: tuple[str, ...] = ()
 
     def after_end(self) -> "SlotRecord":
@@ -87,7 +80,7 @@ def find(record: SlotRecord) -> psutil.Process | None:
 def left_of(record: SlotRecord) -> tuple[psutil.Process, ...]:
     """Return what still runs of a record's session besides its leader, such as the worker that a shell had started.
 
-    By the session and by the instance in the environment: after a restart of the machine both numbers may be somebody else's.
+    By the session and by the instance in the environment: after a restart of the machine both numbers may be another process's.
     """
     found = []
     for pid in psutil.pids():

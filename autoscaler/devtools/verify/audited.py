@@ -44,7 +44,7 @@ def steps_agree(e: Evidence) -> Finding:
 
 
 def given(e: Evidence, row: HandoverRow, last: Tenure) -> bool:
-    """Return whether a plan in between gave the partition to whom the row says had it before, who then never began.
+    """Return whether a plan in between gave the partition to the worker that the row says had it before, which then never began.
 
     Such a plan has a step to its slot; another life of the slot that had it last needs none.
     """

@@ -22,12 +22,7 @@ _BATCH = 10_000
 
 @dataclass(slots=True)
 class Tenure:
-    """What one worker processed of one partition under one granting epoch.
-
-    Attributes:
-        descents: How often an offset was not above the one before it.
-        before_last_ns: When all but its last record had been processed; 0 where it has one.
-    """
+    """What one worker processed of one partition under one granting epoch."""
 
     worker: str
     partition: int
@@ -37,8 +32,8 @@ class Tenure:
     first_offset: int
     last_offset: int
     records: int = 1
-    descents: int = 0
-    before_last_ns: int = 0
+    descents: int = 0  # how often an offset was not above the one before it
+    before_last_ns: int = 0  # when all but its last record had been processed; 0 where it has one
 
     def extend(self, offset: int, at_ns: int) -> None:
         """Add the next record of the worker's log."""
@@ -219,8 +214,7 @@ def read_produced(run: Run) -> dict[int, int]:
         summary = json.loads(run.produced.read_text(encoding="utf-8").splitlines()[-1])
         return {int(p): int(counts[0]) for p, counts in summary["partitions"].items()}
     except (OSError, IndexError, KeyError, ValueError) as e:
-        msg = f"{run.produced} does not say what was produced: {type(e).__name__} {e}"
-        raise EvidenceError(msg) from e
+        raise EvidenceError(f"{run.produced} does not say what was produced: {type(e).__name__} {e}") from e
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
@@ -232,5 +226,4 @@ def _lines(file: Path) -> Iterator[tuple[str, int, int, int, int]]:
                 topic, partition, offset, epoch, at_ns, _ = line.split()
                 yield topic, int(partition), int(offset), int(epoch), int(at_ns)
             except ValueError as e:
-                msg = f"{file}: cannot be read: {line!r}"
-                raise EvidenceError(msg) from e
+                raise EvidenceError(f"{file}: cannot be read: {line!r}") from e

@@ -5,12 +5,26 @@ Read with a library of its own (delta-rs): nothing of the program that wrote the
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
 from deltalake import DeltaTable
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from autoscaler.devtools.verify.run import EvidenceError, Run
+
+_Row = TypeVar("_Row")
+Seconds = Annotated[float, BeforeValidator(lambda at: at.timestamp() if isinstance(at, datetime) else at)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A step of a decision that gives a partition to a slot; ``source`` is ``None`` if no live worker held it."""
+
+    partition: int
+    source: int | None
+    target: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,21 +32,12 @@ class DecisionRow:
     """A decision that the tables hold; ``at`` in seconds since the Unix epoch."""
 
     decision_id: str
-    at: float
+    at: Seconds
     reason: str
     consumers_now: int | None
     consumers: int | None
     acted: bool
-    moves: tuple["Move", ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A step of a decision that gives a partition to a slot; ``source`` is ``None`` if nobody alive held it."""
-
-    partition: int
-    source: int | None
-    target: int
+    moves: tuple[Move, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,7 @@ class CycleRow:
     """A cycle that the tables hold; there is one for each, while decisions that change nothing are thinned out."""
 
     decision_id: str
-    at: float
+    at: Seconds
     consumers_now: int | None
     acted: bool
 
@@ -78,7 +83,10 @@ class HandoverRow:
     pause_s: float | None
 
 
-def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[str, object]]:
+_ROWS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (DecisionRow, CycleRow, ActionRow, HandoverRow)}
+
+
+def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return some columns of a Delta table's rows that belong to the run's group.
 
     Raises:
@@ -88,8 +96,7 @@ def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[
     try:
         rows = DeltaTable(str(place)).to_pyarrow_table(columns=[*columns, "group"]).to_pylist()
     except Exception as e:  # the reader raises types of its own and of Arrow
-        msg = f"table {place} cannot be read: {e}"
-        raise EvidenceError(msg) from e
+        raise EvidenceError(f"table {place} cannot be read: {e}") from e
     return [r for r in rows if r["group"] == run.group]
 
 
@@ -97,37 +104,20 @@ def decisions(run: Run) -> Iterator[DecisionRow]:
     """Yield the decisions."""
     columns = ("decision_id", "at", "reason", "consumers_now", "consumers", "acted", "steps")
     for row in read_table(run, "decisions", columns):
-        yield DecisionRow(
-            decision_id=str(row["decision_id"]),
-            at=_seconds(row["at"]),
-            reason=str(row["reason"]),
-            consumers_now=_count(row["consumers_now"]),
-            consumers=_count(row["consumers"]),
-            acted=row["acted"] is True,
-            moves=tuple(_moves(row["steps"], run.topic)),
-        )
+        moves = [s for s in row["steps"] or () if s["kind"] == "move" and s["topic"] == run.topic]
+        yield _checked(DecisionRow, {**row, "moves": moves})
 
 
 def cycles(run: Run) -> Iterator[CycleRow]:
     """Yield the cycles."""
-    for row in read_table(run, "loads", ("decision_id", "at", "consumers_now", "acted")):
-        yield CycleRow(
-            decision_id=str(row["decision_id"]),
-            at=_seconds(row["at"]),
-            consumers_now=_count(row["consumers_now"]),
-            acted=row["acted"] is True,
-        )
+    for row in read_table(run, "loads", [f.name for f in fields(CycleRow)]):
+        yield _checked(CycleRow, row)
 
 
 def actions(run: Run) -> Iterator[ActionRow]:
     """Yield the intents and outcomes."""
-    for row in read_table(run, "actions", ("decision_id", "phase", "status", "epoch")):
-        yield ActionRow(
-            decision_id=str(row["decision_id"]),
-            phase=str(row["phase"]),
-            status=str(row["status"]),
-            epoch=_count(row["epoch"]),
-        )
+    for row in read_table(run, "actions", [f.name for f in fields(ActionRow)]):
+        yield _checked(ActionRow, row)
 
 
 def handovers(run: Run) -> Iterator[HandoverRow]:
@@ -135,19 +125,18 @@ def handovers(run: Run) -> Iterator[HandoverRow]:
     for row in read_table(
         run, "handovers", ("topic", "partition", "from_worker", "from_uuid", "to_worker", "to_uuid", "epoch", "offset", "pause_s")
     ):
-        before, pause = row["from_uuid"], row["pause_s"]
-        if row["topic"] != run.topic:
-            continue
-        yield HandoverRow(
-            partition=_whole(row["partition"]),
-            from_worker=None if before is None else str(before),
-            to_worker=str(row["to_uuid"]),
-            slot=_slot(row["to_worker"]),
-            from_slot=_slot(row["from_worker"]),
-            epoch=_whole(row["epoch"]),
-            offset=_whole(row["offset"]),
-            pause_s=None if pause is None else _number(pause),
-        )
+        if row["topic"] == run.topic:
+            incarnations = {"from_worker": row["from_uuid"], "to_worker": row["to_uuid"]}
+            slots = {"slot": _slot(row["to_worker"]), "from_slot": _slot(row["from_worker"])}
+            yield _checked(HandoverRow, {**row, **incarnations, **slots})
+
+
+def _checked(kind: type[_Row], row: Mapping[str, object]) -> _Row:
+    try:
+        checked: _Row = _ROWS[kind].validate_python(row)
+    except ValidationError as e:
+        raise EvidenceError(f"a table holds what does not belong there: {e}") from e
+    return checked
 
 
 def lines(run: Run) -> Iterator[CycleLine]:
@@ -163,35 +152,9 @@ def lines(run: Run) -> Iterator[CycleLine]:
             if said["group"] == run.group:
                 yield CycleLine(number=said["cycle"], at=said["t"], acts=said["mode"] == "act" and bool(said["actions"]))
     except (OSError, KeyError, TypeError, ValueError) as e:
-        msg = f"{run.cycles} does not say which cycles there were: {type(e).__name__} {e}"
-        raise EvidenceError(msg) from e
-
-
-def _moves(steps: object, topic: str) -> Iterator[Move]:
-    for step in steps if isinstance(steps, list) else ():
-        if step["kind"] == "move" and step["topic"] == topic:
-            yield Move(partition=_whole(step["partition"]), source=_count(step["source"]), target=_whole(step["target"]))
+        raise EvidenceError(f"{run.cycles} does not say which cycles there were: {type(e).__name__} {e}") from e
 
 
 def _slot(worker: object) -> int | None:
     number = str(worker).rpartition("-")[2]
     return int(number) if number.isdecimal() else None
-
-
-def _whole(value: object) -> int:
-    return int(_number(value))
-
-
-def _count(value: object) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, int | float):
-        return float(value)
-    msg = f"a table holds {value!r} where a number belongs"
-    raise EvidenceError(msg)
-
-
-def _seconds(value: object) -> float:
-    return value.timestamp() if isinstance(value, datetime) else _number(value)

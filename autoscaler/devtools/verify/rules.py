@@ -271,7 +271,7 @@ def pauses(e: Evidence) -> Finding:
     told50, told95 = quantile(told, 0.5), quantile(told, 0.95)
     measured = (
         f"{len(waits)} moves: old owner's last to new owner's first record p50 {_ms(p50)}, p95 {_ms(p95)}, max {_ms(top)}; "
-        f"without anybody's queue (released to taken) p50 {_ms(told50)}, p95 {_ms(told95)}"
+        f"without any queue (released to taken) p50 {_ms(told50)}, p95 {_ms(told95)}"
     )
     numbers = {"moves": len(waits), "p50_s": p50, "p95_s": p95, "max_s": top, "told_p50_s": told50, "told_p95_s": told95}
     return Finding(rule="pause of a moved partition", ok=None, measured=measured, numbers=numbers)

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 
 class EvidenceError(Exception):
     """Something that the check needs cannot be read; the message says what."""
@@ -11,30 +13,22 @@ class EvidenceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the run was, as ``run.json`` says.
-
-    Attributes:
-        usable_bytes_per_s: Payload rate that one consumer may carry at the target utilisation.
-        cycles: The job's line per cycle.
-        flush_s: Rows of cycles that did nothing may wait that long; a kill loses them.
-        native: Kafka assigned the partitions: what is promised of handovers does not hold, that nothing is lost does.
-        paused: How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late.
-        load_from_s: When the load began, seconds since the Unix epoch; ``load_to_s`` when it ended.
-    """
+    """What the run was, as ``run.json`` says."""
 
     bootstrap: str
     topic: str
     group: str
     window_s: float
-    usable_bytes_per_s: float
-    load_from_s: float
+    usable_bytes_per_s: float  # payload rate that one consumer may carry at the target utilisation
+    load_from_s: float  # when the load began, seconds since the Unix epoch; ``load_to_s`` when it ended
     load_to_s: float
     logs: Path
     tables: Path
-    cycles: Path
+    cycles: Path  # the job's line per cycle
     produced: Path
-    flush_s: float
-    native: bool = False
+    flush_s: float  # rows of cycles that did nothing may wait that long; a kill loses them
+    native: bool = False  # Kafka assigned the partitions: what is promised of handovers does not hold, that nothing is lost does
+    # How often a consumer was stopped beyond its lease: each time one record, past its check by then, may be late
     paused: int = 0
 
     @classmethod
@@ -47,25 +41,9 @@ class Run:
         file = directory / "run.json"
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            return cls(
-                bootstrap=bootstrap or str(data["bootstrap"]),
-                topic=str(data["topic"]),
-                group=str(data["group"]),
-                window_s=float(data["window_s"]),
-                usable_bytes_per_s=float(data["usable_bytes_per_s"]),
-                load_from_s=float(data["load_from_s"]),
-                load_to_s=float(data["load_to_s"]),
-                logs=directory / str(data["logs"]),
-                tables=directory / str(data["tables"]),
-                cycles=directory / str(data["cycles"]),
-                produced=directory / str(data["produced"]),
-                flush_s=float(data["flush_s"]),
-                native=bool(data.get("native", False)),
-                paused=int(data.get("paused", 0)),
-            )
+            places = {name: directory / data[name] for name in ("logs", "tables", "cycles", "produced")}
+            return TypeAdapter(cls).validate_python(data | places | ({"bootstrap": bootstrap} if bootstrap else {}))
         except OSError as e:
-            msg = f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end"
-            raise EvidenceError(msg) from e
+            raise EvidenceError(f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end") from e
         except (KeyError, TypeError, ValueError) as e:
-            msg = f"{file} does not describe a finished run: {type(e).__name__} {e}"
-            raise EvidenceError(msg) from e
+            raise EvidenceError(f"{file} does not describe a finished run: {type(e).__name__} {e}") from e

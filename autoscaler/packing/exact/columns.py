@@ -29,19 +29,12 @@ _ROUNDING = 1e-6
 
 
 class Columns(NamedTuple):
-    """Fillings.
+    """Fillings."""
 
-    Attributes:
-        consumer: int64[m], whose filling it is; ``k`` for one that is nobody's home.
-        takes: int8[m, n], 1 where it takes a partition.
-        cost: float64[m], of moving what is not at home.
-        known: bool[m], whether a known placement has it.
-    """
-
-    consumer: Ints
-    takes: NDArray[np.int8]
-    cost: Floats
-    known: NDArray[np.bool_]
+    consumer: Ints  # int64[m], whose filling it is; ``k`` for one that is no partition's home
+    takes: NDArray[np.int8]  # int8[m, n], 1 where it takes a partition
+    cost: Floats  # float64[m], of moving what is not at home
+    known: NDArray[np.bool_]  # bool[m], whether a known placement has it
 
 
 @compiled
@@ -59,12 +52,10 @@ def _vary(given: Relaxation, price: Floats, rounds: int, spread: float) -> NDArr
 
 
 def good_columns(given: Relaxation, price: Floats, known: Ints) -> Columns:
-    """Return different fillings that are worth having at these prices, and those of a known placement.
+    """Return different fillings that are worth having at these prices, float64[n], and those of a known placement.
 
-    Args:
-        given: The placement asked for, with sizes so that what fits by them really fits.
-        price: float64[n], good prices.
-        known: int64[n], the consumer of each partition, ``k`` and above for those that are nobody's home.
+    Sizes are such that what fits by them really fits. ``known`` is the consumer of each partition, ``k`` and above for those
+    that have no home.
     """
     homes, n = given.start.shape[0] - 2, price.shape[0]
     rounds = int(min(_ROUNDS, 1 + _MOST_BYTES // ((homes + 1) * n)))
@@ -87,13 +78,8 @@ def good_columns(given: Relaxation, price: Floats, known: Ints) -> Columns:
 def cheapest_cover(columns: Columns, homes: int, consumers: int, seconds: float) -> tuple[Ints | None, float]:
     """Return the fillings, by their place, that hold everything at the least cost, and the seconds it took.
 
-    There are none if none were found in time.
-
-    Args:
-        columns: To choose from.
-        homes: Each consumer below has one filling at most.
-        consumers: So many fillings at most in all.
-        seconds: How long to search.
+    Each consumer below ``homes`` has one filling at most, all together have ``consumers`` at most. There are none if none were
+    found in time.
     """
     solver = new_integer_program()
     most = solver.infinity()
@@ -129,16 +115,10 @@ def placement_of(columns: Columns, chosen: Ints, homes: int, home: Ints) -> Ints
 
 
 def improve_by_columns(task: Task, known: Labels, consumers: int, seconds: float) -> tuple[Labels, bool, float]:
-    """Return the placement that moves least, of those that fillings give; and the time it took, about.
+    """Return the placement that moves least, of those that fillings give, whether no other moves less, and a part of the seconds.
 
-    Args:
-        task: The partitions.
-        known: A placement of them; it stays unless a better one is found.
-        consumers: So many may be used, not fewer than the known one has.
-        seconds: How long this may take, about.
-
-    Returns:
-        The placement, whether no other moves less, and a part of the seconds.
+    ``known`` stays unless a better one is found; as many ``consumers`` as it has may be used at least. It takes ``seconds``,
+    about.
     """
     groups = by_home(task, np.asarray(task.cost.multiples * task.cost.unit, np.float64))
     loose = groups.relaxation(task, consumers, optimistic=True)

@@ -147,13 +147,9 @@ def _can_search(task: Task, consumers: int) -> bool:
 
 
 def plan_exactly(task: Task, known: Labels, least: int, seconds: float) -> Planned:
-    """Return the best placement found, and whether nothing better exists; ``known`` unless it is better.
+    """Return the best placement found in time, and whether nothing better exists; ``known`` unless it is better.
 
-    Args:
-        task: The partitions with traffic.
-        known: A placement of them.
-        least: So many consumers cost nothing: no placement has fewer, or they are paid for.
-        seconds: How long to search.
+    ``least`` consumers cost nothing: no placement has fewer, or they are paid for.
     """
     known = _compact(known, task.labels)
     if task.home.shape[0] * max(np.unique(known).shape[0], task.labels) > _MOST_AT_ALL:
@@ -194,7 +190,7 @@ def exact(e: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
     task = Task([whole_sizes(cost[busy])], whole_costs(cost[busy]), home[busy], int(home.max(initial=-1)) + 1)
     if not busy.any():
         return Planned(known, proven=True)
-    paid_for = int(min(options.paid_for, float(busy.sum())))  # nobody can use more
+    paid_for = int(min(options.paid_for, float(busy.sum())))  # more cannot be used
     planned = plan_exactly(task, known[busy], max(paid_for, martello_toth(e[busy], 1.0)), options.time_limit_s)
     return Planned(with_idle(planned.labels, busy, cost > LIMIT, home), planned.proven)
 

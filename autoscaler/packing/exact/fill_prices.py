@@ -1,8 +1,8 @@
 """How many moves are needed at least: prices on partitions, and the best filling of each consumer at these. Part of *pack*.
 
 The Lagrangean relaxation of the placement. Each partition pays a price to be placed; each consumer takes the partitions that pay
-most, less the cost of moving them, as if nobody else took them. Whatever the prices, no placement costs less than their sum minus
-what the consumers earn. Good prices are found by the volume algorithm.
+most, less the cost of moving them, as if no other consumer took them. Whatever the prices, no placement costs less than their sum
+minus what the consumers earn. Good prices are found by the volume algorithm.
 
 Sources: Geoffrion 1974, "Lagrangean relaxation for integer programming"; Barahona and Anbil 2000, "The volume algorithm".
 """
@@ -21,37 +21,22 @@ _DEEPEST = 64  # halvings of the consumers: more than there can be
 
 
 class Relaxation(NamedTuple):
-    """The partitions by home, those without one last.
+    """The partitions by home, those without one last."""
 
-    Attributes:
-        size: int64[n], what a partition takes of a consumer.
-        cost: float64[n], of taking it away from home; 0 for those without one.
-        start: int64[k + 2], where the partitions of each home begin, then those without one, then the end.
-        capacity: Of a consumer, in the unit of ``size``.
-        consumers: How many may be used.
-    """
-
-    size: Ints
-    cost: Floats
-    start: Ints
-    capacity: int
-    consumers: int
+    size: Ints  # int64[n], what a partition takes of a consumer
+    cost: Floats  # float64[n], of taking it away from home; 0 for those without one
+    start: Ints  # int64[k + 2], where the partitions of each home begin, then those without one, then the end
+    capacity: int  # of a consumer, in the unit of ``size``
+    consumers: int  # how many may be used
 
 
 class _Fillings(NamedTuple):
-    """The best filling of each consumer; the last consumer is one that is nobody's home.
+    """The best filling of each consumer; the last consumer is one that is no partition's home."""
 
-    Attributes:
-        worth: float64[k + 1], what it earns.
-        takes: int8[k + 1, n], 1 where it takes a partition.
-        best: float64[n + 1, capacity + 1], of the first so many partitions of ``offered`` within each capacity.
-        offered: int64[n], partitions in the order in which they were offered.
-    """
-
-    worth: Floats
-    takes: NDArray[np.int8]
-    best: Floats
-    offered: Ints
+    worth: Floats  # float64[k + 1], what it earns
+    takes: NDArray[np.int8]  # int8[k + 1, n], 1 where it takes a partition
+    best: Floats  # float64[n + 1, capacity + 1], of the first so many partitions of ``offered`` within each capacity
+    offered: Ints  # int64[n], partitions in the order in which they were offered
 
 
 @borrowing
@@ -98,7 +83,7 @@ def fill_each(given: Relaxation, price: Floats) -> _Fillings:
     for j in range(given.start[homes], n):
         many = _offer(fillings, many, j, given.size[j], price[j])
     begin = given.start.copy()
-    begin[homes + 1] = begin[homes]  # the consumer that is nobody's home
+    begin[homes + 1] = begin[homes]  # the consumer that is no partition's home
     tasks = np.empty((_DEEPEST, 5), np.int64)  # consumers from, to; offered so far; homes from, to whose partitions come next
     tasks[0] = np.array([0, homes + 1, many, 0, 0])
     waiting = 1
@@ -141,21 +126,13 @@ def chance(state: Ints) -> float:
 
 
 class Steps(NamedTuple):
-    """How the prices are changed: numbers that brought the bound within 0.1 % of its best at 200 partitions.
+    """How the prices are changed: numbers that brought the bound within 0.1 % of its best at 200 partitions."""
 
-    Attributes:
-        first: Length of the first step, as a part of the way to the cost hoped for.
-        last: The search ends when steps are shorter.
-        patience: So many steps without gain, and they are made shorter.
-        newest: The part of the newest direction in the average of all, at most.
-        hope: The cost hoped for where none is known is so much above the bound.
-    """
-
-    first: float = 0.5
-    last: float = 1e-5
-    patience: int = 100
-    newest: float = 0.02
-    hope: float = 0.1
+    first: float = 0.5  # length of the first step, as a part of the way to the cost hoped for
+    last: float = 1e-5  # the search ends when steps are shorter
+    patience: int = 100  # so many steps without gain, and they are made shorter
+    newest: float = 0.02  # the part of the newest direction in the average of all, at most
+    hope: float = 0.1  # the cost hoped for where none is known is so much above the bound
 
 
 @compiled
@@ -171,11 +148,7 @@ def _newest_part(average: Floats, newest: Floats, most: float) -> float:
 def best_bound(given: Relaxation, known: float, rounds: int, steps: Steps) -> tuple[float, Floats]:
     """Return the greatest bound found, and the prices that show it: no placement on so many consumers costs less.
 
-    Args:
-        given: The placement asked for.
-        known: The cost of one that is known, or infinity: reaching it ends the search.
-        rounds: Prices to try at most.
-        steps: How they are changed.
+    The search ends after so many ``rounds``, or when the cost of a ``known`` placement (infinity: none is known) is reached.
     """
     price = 0.5 * given.cost + 0.5 * given.size / given.capacity
     best, average = bound_at(given, price)

@@ -14,19 +14,12 @@ _SECONDS_OF_WORK = 0.2  # the solver's own measure of work for each second of th
 
 
 class Solved(NamedTuple):
-    """What a search found.
+    """What a search found."""
 
-    Attributes:
-        true: The variables that are 1, or ``None`` if the search found nothing.
-        bound: No solution costs less.
-        proven: Nothing better exists; without a solution: none exists.
-        seconds: How long it took.
-    """
-
-    true: "frozenset[int] | None"
-    bound: float
-    proven: bool
-    seconds: float
+    true: "frozenset[int] | None"  # the variables that are 1, or ``None`` if the search found nothing
+    bound: float  # no solution costs less
+    proven: bool  # nothing better exists; without a solution: none exists
+    seconds: float  # how long it took
 
 
 def _absent() -> PermanentError:
@@ -61,15 +54,10 @@ def new_integer_program() -> "Solver":
 
 
 def solve(model: "CpModel", hint: "Mapping[IntVar, bool]", seconds: float) -> Solved:
-    """Search until the optimum is proven or the time is over.
+    """Search from a hint, a solution or a part of one, which the model is given, until the optimum is proven or time is over.
 
     One worker and a fixed seed, and the limit is first of all one of work done: equal input gives an equal answer, unless the
     machine is so slow that the time runs out before.
-
-    Args:
-        model: To be solved, without hints; the hint is added to it.
-        hint: A solution to start from, or a part of one.
-        seconds: When the search ends at the latest.
     """
     from ortools.sat.python import cp_model  # noqa: PLC0415  as above
 

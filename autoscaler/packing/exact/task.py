@@ -15,19 +15,12 @@ _COARSE = 500
 
 
 class Task(NamedTuple):
-    """The partitions with traffic.
+    """The partitions with traffic."""
 
-    Attributes:
-        sizes: In whole units of the capacity: one dimension or more, each with its own capacity.
-        cost: Of moving each.
-        home: int64[n], label 0 … k-1, -1 for none.
-        labels: k.
-    """
-
-    sizes: Sequence[Whole]
-    cost: WholeCosts
-    home: Ints
-    labels: int
+    sizes: Sequence[Whole]  # in whole units of the capacity: one dimension or more, each with its own capacity
+    cost: WholeCosts  # of moving each
+    home: Ints  # int64[n], label 0 … k-1, -1 for none
+    labels: int  # k
 
     def moved(self, owner: Labels) -> int:
         """Return what the moves of a placement cost, in units of the cost."""
@@ -35,25 +28,16 @@ class Task(NamedTuple):
 
 
 class ByHome(NamedTuple):
-    """The partitions of a task by home, those without one last.
+    """The partitions of a task by home, those without one last."""
 
-    Attributes:
-        order: int64[n], places in the task.
-        moved: float64[n], what taking each away from home costs.
-        start: int64[k + 2], where those of each home begin, then those without one, then the end.
-    """
-
-    order: Ints
-    moved: Floats
-    start: Ints
+    order: Ints  # int64[n], places in the task
+    moved: Floats  # float64[n], what taking each away from home costs
+    start: Ints  # int64[k + 2], where those of each home begin, then those without one, then the end
 
     def relaxation(self, task: Task, consumers: int, *, optimistic: bool) -> Relaxation:
-        """Return the task as a relaxation in its first dimension, in coarse units.
+        """Return the task that this was made of as a relaxation in its first dimension, in coarse units.
 
-        Args:
-            task: The same that this was made of.
-            consumers: How many may be used.
-            optimistic: Whether sizes that are too fine are rounded down, so that nothing that fits is lost, or up.
+        An optimistic one rounds sizes that are too fine down, so that nothing that fits is lost; the other rounds them up.
         """
         sizes, capacity = task.sizes[0]
         if capacity > _MOST_UNITS:
@@ -63,12 +47,7 @@ class ByHome(NamedTuple):
 
 
 def by_home(task: Task, cost: Floats) -> ByHome:
-    """Return the partitions of a task by home.
-
-    Args:
-        task: The partitions.
-        cost: float64[n], of moving each.
-    """
+    """Return the partitions of a task by home; ``cost``, float64[n], is of moving each."""
     key = np.where(task.home < 0, task.labels, task.home)
     order = np.argsort(key, kind="stable")
     return ByHome(

@@ -21,13 +21,11 @@ class Whole(NamedTuple):
 
 
 def whole_sizes(shares: Floats) -> Whole:
-    """Return shares rounded up, and a capacity with a little grace for that.
+    """Return shares of a consumer's capacity rounded up, and a capacity with a little grace for that.
 
     What fits by these numbers is above the capacity by a billionth at most, as everywhere in *pack*. What fits exactly fits by
-    these numbers too, unless some 500 partitions fill one consumer to the brim.
-
-    Args:
-        shares: float64[n], of a consumer's capacity; a positive one counts for one unit at least, one above 1 fills a consumer.
+    these numbers too, unless some 500 partitions fill one consumer to the brim. A positive share counts for one unit at least,
+    one above 1 fills a consumer.
     """
     units = np.maximum(np.ceil(np.minimum(shares, 1.0) * UNITS - _FLOAT_DUST), shares > 0).astype(np.int64)
     common = max(1, int(np.gcd.reduce(units, initial=0)))

@@ -2,7 +2,7 @@
 
 Two things make that so: a consumer that is slower or faster than the others, and a limit of records/s beside that of bytes/s.
 Both become one number, the *level*: what a consumer carries, in bytes/s of one that is like the group's. It is compared with the
-same limits as the plain load of a consumer, so that whoever asks "above the limit?" need not know what the limit is of.
+same limits as the plain load of a consumer, so that code that asks "above the limit?" need not know what the limit is of.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,15 +14,12 @@ from autoscaler.packing.problem.assignment import consumer_loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """What levels are made by; an empty one is false, and its levels are bytes per second.
+    """What levels are made by; an empty one is false, and its levels are bytes per second."""
 
-    Attributes:
-        speeds: Of the consumers that differ: what each does per second over what the group's do. All others have 1.
-        counts: What the records of each partition count for, in bytes/s: records/s × (bytes/s over records/s of one consumer).
-            Empty where there is no limit of records.
-    """
-
+    # Of the consumers that differ: what each does per second over what the group's do. All others have 1.
     speeds: Mapping[int, float] = field(default_factory=dict)
+    # What the records of each partition count for, in bytes/s: records/s × (bytes/s over records/s of one consumer). Empty where
+    # there is no limit of records.
     counts: Mapping[TopicPartition, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

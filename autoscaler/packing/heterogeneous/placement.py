@@ -1,7 +1,7 @@
 """Placements for consumers that are not alike, or that two limits hold for, within bounds. Part of *pack*.
 
 What is there is mended: who is above its limit gives up what does not fit, and that goes where it leaves most room. Only where
-mending does not do is the group packed anew, by DOT; and where nothing fits, the limit is raised for everybody alike. A constant
+mending does not do is the group packed anew, by DOT; and where nothing fits, the limit is raised for all alike. A constant
 load moves nothing at the second call: what fits stays.
 """
 
@@ -32,27 +32,20 @@ Owners = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uneven:
-    """What is to be placed, and on whom.
+    """What is to be placed, and on whom."""
 
-    Attributes:
-        rates: Bytes per second of every partition.
-        gauge: Makes levels of them.
-        previous: Who holds what now.
-        consumers: Those that are there, best first: they are used before new ones, which are like the group's.
-    """
-
-    rates: Rates
-    gauge: Gauge
-    previous: Owners
-    consumers: Sequence[int]
+    rates: Rates  # bytes per second of every partition
+    gauge: Gauge  # makes levels of them
+    previous: Owners  # who holds what now
+    consumers: Sequence[int]  # those that are there, best first: they are used before new ones, which are like the group's
 
     def first(self, number: int) -> tuple[int, ...]:
-        """Return so many consumers, new ones at the end; nobody who is known to be slow or fast is new."""
+        """Return so many consumers, new ones at the end; none that is known to be slow or fast is new."""
         known = {*self.consumers, *self.gauge.speeds}
         return (*self.consumers[:number], *islice((c for c in count() if c not in known), max(0, number - len(self.consumers))))
 
     def fewest(self, limit: float) -> int:
-        """Return how many consumers would do, those that are there first, whoever holds what now."""
+        """Return how many consumers would do, those that are there first, whatever they hold now."""
         demand, fleet = self._fleet(limit)
         return len(np.unique(pack(demand, fleet.room, _TRIES)))
 
@@ -70,7 +63,7 @@ class Uneven:
         return {p: fleet.index[c] for p, c in zip(sorted(self.rates), chosen.tolist(), strict=True)}
 
     def _home(self, p: TopicPartition, limit: float) -> int:
-        """Return who holds a partition, -1 for nobody, or for one that is too slow for it where others are not.
+        """Return who holds a partition, -1 for none, or for one that is too slow for it where others are not.
 
         DOT leaves what is alone where it is.
         """
@@ -105,17 +98,12 @@ class Uneven:
 
 
 def fit_uneven(ask: Uneven, limit: float, *, at_least: int, at_most: int) -> Fitted:
-    """Place so that nobody is above the limit and the number of consumers lies within bounds.
+    """Place so that no consumer is above the limit (bytes/s) and their number lies within bounds, ``at_most`` being at least 1.
 
-    Those that are there are paid for: all of them are used before another is asked for. Where packing anew would do with them and
-    move more than a consumer's worth of load, another consumer is taken instead, as many as that is worth. More than ``at_most``
-    are never used, and fewer than ``at_least`` only where a consumer is too slow for any partition that it could be given.
-
-    Args:
-        ask: What is to be placed.
-        limit: Level that nobody may be above, bytes/s.
-        at_least: So many consumers hold something, if there are as many partitions.
-        at_most: No more, at least 1.
+    Those that are there are paid for: all of them are used before another is asked for. Where packing anew would do with them
+    and move more than a consumer's worth of load, another consumer is taken instead, as many as that is worth. More than
+    ``at_most`` are never used, and fewer than ``at_least`` only where there are fewer partitions, or a consumer is too slow for
+    any that it could be given.
     """
     at_least = min(at_least, len(ask.rates))
     wanted = ask.fewest(limit)
@@ -160,7 +148,7 @@ def fewer_uneven(ask: Uneven, limit: float, keep: int) -> Fitted:
 
 
 def place_unowned_uneven(ask: Uneven, limit: float) -> dict[TopicPartition, int]:
-    """Place the partitions without an owner on the consumers of ``ask``, however full they are; nobody else moves."""
+    """Place the partitions without an owner on the consumers of ``ask``, however full they are; no other partition moves."""
     filling = _Filling(ask, limit, ask.consumers)
     placed = {p: ask.previous[p] for p in sorted(ask.rates) if p in ask.previous}
     for p in sorted(placed):
@@ -174,7 +162,7 @@ def place_unowned_uneven(ask: Uneven, limit: float) -> dict[TopicPartition, int]
 def mended(ask: Uneven, limit: float, consumers: Sequence[int]) -> dict[TopicPartition, int] | None:
     """Return the placement on these consumers that keeps what it can; ``None`` if something fits nowhere.
 
-    The largest partitions stay first. A partition that fits nobody is alone, at home if it is the largest there.
+    The largest partitions stay first. A partition that fits no consumer is alone, at home if it is the largest there.
     """
     filling = _Filling(ask, limit, consumers)
     owner: dict[TopicPartition, int] = {}
@@ -219,7 +207,7 @@ class _Filling:
             self._count[i] += counts
 
     def takes(self, p: TopicPartition, consumer: int) -> bool:
-        """Say whether a consumer has room, or nothing to do yet where nobody has room for this one."""
+        """Say whether a consumer has room, or nothing to do yet where no consumer has room for this one."""
         (rate, counts), i = self._need(p), self.at[consumer]
         level = max((self._rate[i] + rate) / self._speed[i], self._count[i] + counts)
         if level <= self._limit or rate == counts == 0:
@@ -232,7 +220,7 @@ class _Filling:
         return self._consumers[int(np.argmin(np.maximum((self._rate + rate) / self._speed, self._count + counts)))]
 
     def empty(self, p: TopicPartition) -> int | None:
-        """Return the fastest consumer without anything to do for a partition that fits nobody; ``None`` if there is none."""
+        """Return the fastest consumer without anything to do for a partition that fits no consumer; ``None`` if there is none."""
         free = [c for i, c in enumerate(self._consumers) if not self._busy(i) and self.takes(p, c)]
         return min(free, key=lambda c: (-self._speed[self.at[c]], self.at[c]), default=None)
 

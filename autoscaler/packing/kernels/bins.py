@@ -22,46 +22,27 @@ _MOST_BUCKETS = 1 << 15
 
 
 class Bins(NamedTuple):
-    """A placement in the making; the arrays are changed in place by ``put`` and ``take``.
+    """A placement in the making; the arrays are changed in place by ``put`` and ``take``."""
 
-    Attributes:
-        share: Capacity that each partition takes, decreasing; ``OVERSIZED`` for those that need more than one consumer.
-        cost: What a move of each partition costs: its rate over the capacity.
-        home: Consumer that holds each partition now, ``NOBODY`` for a new one.
-        owner: Consumer that shall hold each partition, ``NOBODY`` while it waits.
-        load: Sum of shares per consumer.
-        held: Partitions per consumer.
-        busy: Partitions with traffic per consumer.
-        first: First partition of each consumer's list.
-        last: Last partition of each consumer's list.
-        after: Next partition in the same list.
-        before: Previous partition in the same list.
-        bucket: Bucket of each open consumer by its slack, ``NOBODY`` for the closed.
-        bucket_first: First consumer of each bucket.
-        bucket_after: Next consumer in the same bucket.
-        bucket_before: Previous consumer in the same bucket.
-        opened: Three numbers: how many consumers hold something, a slot below which none is closed, and a bucket above which
-            none has a consumer.
-        scratch: Room for the shares of one consumer and one more.
-    """
-
-    share: Floats
-    cost: Floats
-    home: Ints
-    owner: Ints
-    load: Floats
-    held: Ints
-    busy: Ints
-    first: Ints
-    last: Ints
-    after: Ints
-    before: Ints
-    bucket: Ints
-    bucket_first: Ints
-    bucket_after: Ints
-    bucket_before: Ints
+    share: Floats  # capacity that each partition takes, decreasing; ``OVERSIZED`` for those that need more than one consumer
+    cost: Floats  # what a move of each partition costs: its rate over the capacity
+    home: Ints  # consumer that holds each partition now, ``NOBODY`` for a new one
+    owner: Ints  # consumer that shall hold each partition, ``NOBODY`` while it waits
+    load: Floats  # sum of shares per consumer
+    held: Ints  # partitions per consumer
+    busy: Ints  # partitions with traffic per consumer
+    first: Ints  # first partition of each consumer's list
+    last: Ints  # last partition of each consumer's list
+    after: Ints  # next partition in the same list
+    before: Ints  # previous partition in the same list
+    bucket: Ints  # bucket of each open consumer by its slack, ``NOBODY`` for the closed
+    bucket_first: Ints  # first consumer of each bucket
+    bucket_after: Ints  # next consumer in the same bucket
+    bucket_before: Ints  # previous consumer in the same bucket
+    # Three numbers: how many consumers hold something, a slot below which none is closed, and a bucket above which none has a
+    # consumer
     opened: Ints
-    scratch: Floats
+    scratch: Floats  # room for the shares of one consumer and one more
 
 
 @compiled
@@ -232,14 +213,7 @@ def crowded(bins: Bins, c: int) -> bool:
 
 @borrowing
 def tightest(bins: Bins, j: int, but: int, limit: float) -> int:
-    """Return the fullest open consumer with room for a partition, the lowest slot on ties; ``NOBODY`` if there is none.
-
-    Args:
-        bins: The placement.
-        j: The partition.
-        but: A consumer that is left out, or ``NOBODY``.
-        limit: Up to which load a consumer is filled.
-    """
+    """Return the fullest open consumer (not ``but``) with room for ``j`` up to ``limit``, lowest slot on ties, or ``NOBODY``."""
     for bucket in range(bucket_of(bins, 1.0 + bins.share[j] - limit), loosest_bucket(bins) + 1):
         best = NOBODY
         c = bins.bucket_first[bucket]

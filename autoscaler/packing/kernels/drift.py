@@ -20,38 +20,29 @@ MIDPOINTS = (1.7317, 1.1503, 0.8122, 0.5485, 0.3186, 0.1046, -0.1046, -0.3186, -
 class DriftEstimator:
     """How much the rate of one partition changes from one measurement to the next, learned from the measurements.
 
-    Attributes:
-        sigma: Root of the mean squared rate increment, in the unit of the rates; exponentially weighted 0.9 to 0.1 over the
-            measurements. 0 until two measurements have a partition in common: nothing is known to change.
-        partitions: The partitions of the last measurement, in their order.
-        rates: Their rates, in the same order.
-        seeded: An increment has been seen; before, the first one replaces ``sigma``.
-
     Raises:
         ValueError: ``sigma`` is negative or not finite, or there is not one rate for each partition.
     """
 
+    # Root of the mean squared rate increment, in the unit of the rates; exponentially weighted 0.9 to 0.1 over the measurements.
+    # 0 until two measurements have a partition in common: nothing is known to change.
     sigma: float = 0.0
-    partitions: tuple[Hashable, ...] = field(default=(), repr=False)
-    rates: tuple[float, ...] = field(default=(), repr=False)
-    seeded: bool = False
+    partitions: tuple[Hashable, ...] = field(default=(), repr=False)  # the partitions of the last measurement, in their order
+    rates: tuple[float, ...] = field(default=(), repr=False)  # their rates, in the same order
+    seeded: bool = False  # an increment has been seen; before, the first one replaces ``sigma``
 
     def __post_init__(self) -> None:
         """Refuse what no measurement can have left."""
         if not number_of(self.sigma) >= 0.0:
-            msg = f"sigma must be a number from 0, not {shown(self.sigma)}"
-            raise ValueError(msg)
+            raise ValueError(f"sigma must be a number from 0, not {shown(self.sigma)}")
         if len(self.partitions) != len(self.rates):
             msg = f"there must be a rate for each partition: {len(self.partitions)} partitions, {len(self.rates)} rates"
             raise ValueError(msg)
 
     def update(self, loads: Mapping[Any, float]) -> "DriftEstimator":
-        """Return the estimate after one more measurement.
+        """Return the estimate after one more measurement, in the same unit each time.
 
         Partitions that come or go do not count at the measurement at which they do.
-
-        Args:
-            loads: Rate of every partition; any unit, the same each time.
 
         Raises:
             ValueError: A rate is negative, infinite or not a number; the message says which.
@@ -82,13 +73,7 @@ def _root_mean_square(values: Floats) -> float:
 
 @borrowing
 def min_evict(shares: Floats, count: int, overflow: float) -> float:
-    """Return the size of the smallest single partition or pair that covers an overflow; everything if none does.
-
-    Args:
-        shares: Shares of one consumer's partitions, decreasing.
-        count: How many of them.
-        overflow: What must go, positive.
-    """
+    """Return the size of the smallest partition or pair (of ``count``, decreasing) that covers an overflow; all if none does."""
     best, everything = math.inf, 0.0
     for i in range(count):
         everything += shares[i]
@@ -107,16 +92,11 @@ def min_evict(shares: Floats, count: int, overflow: float) -> float:
 
 @borrowing
 def expected_eviction(shares: Floats, count: int, slack: float, sigma: float) -> float:
-    """Return phi: what a consumer is expected to give away at the next measurement, in capacities.
+    """Return phi: what a consumer with this slack is expected to give away at the next measurement, in capacities.
 
-    Its load changes by a normal step of ``sigma`` times the root of the number of its partitions; the expectation is the mean
-    over twelve equally probable steps of the cheapest eviction that covers what is then too much.
-
-    Args:
-        shares: Shares of its partitions with traffic, decreasing.
-        count: How many of them.
-        slack: Room that is left.
-        sigma: Spread of one partition's step over the horizon, in capacities.
+    Its load changes by a normal step of ``sigma`` (the spread of one partition's step over the horizon, in capacities) times
+    the root of the number of its partitions with traffic, whose shares are decreasing. The expectation is the mean over twelve
+    equally probable steps of the cheapest eviction that covers what is then too much.
     """
     spread = sigma * math.sqrt(count)
     if count <= 1 or slack >= MIDPOINTS[0] * spread:

@@ -14,19 +14,12 @@ _AWAY = 0.25  # share of its cost that a partition away from home counts for whe
 
 
 class Trial(NamedTuple):
-    """Room for the partitions among which subsets are tried, made once per plan.
+    """Room for the partitions among which subsets are tried, made once per plan."""
 
-    Attributes:
-        among: The partitions, at most ``_MOST``.
-        covered: Share of every subset, by its bits; bit ``i`` stands for ``among[i]``.
-        price: Price of every subset, likewise.
-        chosen: The subset found, ``NOBODY`` after its end.
-    """
-
-    among: Ints
-    covered: Floats
-    price: Floats
-    chosen: Ints
+    among: Ints  # the partitions, at most ``_MOST``
+    covered: Floats  # share of every subset, by its bits; bit ``i`` stands for ``among[i]``
+    price: Floats  # price of every subset, likewise
+    chosen: Ints  # the subset found, ``NOBODY`` after its end
 
 
 @compiled
@@ -37,17 +30,10 @@ def new_trial() -> Trial:
 
 @borrowing
 def cheapest_subset(bins: Bins, c: int, need: float, after: int, trial: Trial) -> float:
-    """Find the cheapest partitions of a consumer that free some room; the smallest ones are looked at.
+    """Put the cheapest partitions of a consumer that free the capacity needed into ``trial.chosen``; return their cost.
 
-    Args:
-        bins: The placement.
-        c: The consumer.
-        need: Capacity to be freed.
-        after: Only partitions behind this one, that is smaller ones, may go.
-        trial: Receives the subset in ``chosen``.
-
-    Returns:
-        Its cost; infinity if there is none.
+    Only partitions behind ``after``, that is smaller ones, may go, and the smallest are looked at. Infinity if there is no such
+    set.
     """
     count = _gather(bins, c, after, _MOST_EJECTED, trial)
     if count == 0 or trial.covered[(1 << count) - 1] < need:
@@ -62,16 +48,10 @@ def cheapest_subset(bins: Bins, c: int, need: float, after: int, trial: Trial) -
 
 @borrowing
 def relieve(bins: Bins, weight: float, sigma: float, trial: Trial) -> None:
-    """Let every crowded consumer give up what costs least, the drift price of what stays included.
+    """Let every crowded consumer give up what costs least, the drift price of what stays included; what is given up waits.
 
     Every subset is tried among up to twelve partitions with traffic. Of more the smallest that covers the overflow alone goes,
     or else the largest, and so on.
-
-    Args:
-        bins: The placement; what is given up waits.
-        weight: Of the drift price.
-        sigma: Of the drift price.
-        trial: Room for the subsets.
     """
     for c in range(len(bins.load)):
         while crowded(bins, c):

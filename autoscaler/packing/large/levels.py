@@ -1,7 +1,7 @@
 """Consumers in stacks by what they have free, in whole levels of the capacity. Part of *pack*.
 
 A bitmap of three storeys, 64 to 1 each, says which stacks are not empty, so that the fullest consumer with room is found by
-counting trailing zeros a few times. Whoever came to a stack last leaves it first.
+counting trailing zeros a few times. The consumer that came to a stack last leaves it first.
 """
 
 from typing import NamedTuple
@@ -21,21 +21,13 @@ Words = npt.NDArray[np.uint64]
 
 
 class Stacks(NamedTuple):
-    """The open consumers by free levels; the arrays are changed in place.
+    """The open consumers by free levels; the arrays are changed in place."""
 
-    Attributes:
-        top: int32[LEVELS + 1], the uppermost entry of each stack, ``NOBODY`` if it is empty.
-        below: int32[entries], the entry under each, ``NOBODY`` at the bottom.
-        bits: uint64, one bit per stack that is not empty.
-        words: uint64, one bit per word of ``bits`` that is not 0.
-        pages: uint64, one bit per word of ``words`` that is not 0.
-    """
-
-    top: Int32s
-    below: Int32s
-    bits: Words
-    words: Words
-    pages: Words
+    top: Int32s  # int32[LEVELS + 1], the uppermost entry of each stack, ``NOBODY`` if it is empty
+    below: Int32s  # int32[entries], the entry under each, ``NOBODY`` at the bottom
+    bits: Words  # uint64, one bit per stack that is not empty
+    words: Words  # uint64, one bit per word of ``bits`` that is not 0
+    pages: Words  # uint64, one bit per word of ``words`` that is not 0
 
 
 @borrowing

@@ -1,6 +1,6 @@
 """Best fit and home fit for a million partitions, in a fraction of the time in which they could be sorted. Part of *pack*.
 
-Sizes are whole levels, rounded up (``levels.py``): nobody is above the capacity, and a consumer with q partitions may leave
+Sizes are whole levels, rounded up (``levels.py``): no consumer is above the capacity, and one with q partitions may leave
 q / 252,000 of it unused for that reason. Partitions are taken by decreasing level, in the order of the arrays within one, and
 of equally full consumers the one that became so last. Without homes partitions of one level differ in nothing, so that they
 are placed by rank alone and looked up in the end; this takes one random access less for each than sorting.
@@ -20,28 +20,18 @@ _CLOSED = -2  # in place of free levels; -1 is what a partition above the capaci
 
 
 class Sizes(NamedTuple):
-    """Partitions by level.
+    """Partitions by level."""
 
-    Attributes:
-        level: int32[n], of each partition.
-        counts: int32[LEVELS + 2], how many have each level.
-        first: int32[LEVELS + 2], the rank of the first of each level, by decreasing level.
-    """
-
-    level: Int32s
-    counts: Int32s
-    first: Int32s
+    level: Int32s  # int32[n], of each partition
+    counts: Int32s  # int32[LEVELS + 2], how many have each level
+    first: Int32s  # int32[LEVELS + 2], the rank of the first of each level, by decreasing level
 
 
 def place_quantised(rates: Floats, capacity: float, home: Labels, *, sticky: bool) -> Labels:
-    """Place every partition by decreasing level.
+    """Place every partition by decreasing level; homes are not far above n, -1 for none.
 
-    Args:
-        rates: float64[n], checked bytes per second.
-        capacity: Bytes per second that one consumer may be given.
-        home: int64[n], the consumer that holds it now, -1 for none; not far above n.
-        sticky: A partition stays at home if that is open and has room. Else, and without ``sticky`` always, it goes to the
-            fullest with room; where there is none its home is opened, if closed, else the lowest that is (equation 14).
+    With ``sticky`` a partition stays at home if that is open and has room. Else, and without ``sticky`` always, it goes to the
+    fullest with room; where there is none its home is opened, if closed, else the lowest that is (equation 14).
     """
     sizes = _by_level(rates, capacity)
     if not np.any(home != NOBODY):

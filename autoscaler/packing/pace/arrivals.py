@@ -1,4 +1,4 @@
-"""Placements that give the partitions without a home one, and move nobody else. Part of *pack*."""
+"""Placements that give the partitions without a home one, and move no other partition. Part of *pack*."""
 
 from collections.abc import Iterator
 

@@ -20,7 +20,7 @@ from autoscaler.packing.pace.portfolio import home_fit, improve, is_settled, lea
 LARGE = 500  # consumers: up to here they are planned as one group
 _GROUP = 100  # consumers of a group, about
 _WORTH = 0.002  # of J: what planning in other groups gains almost always, so that less is no reason to move
-_SAMPLE = 8  # groups that tell whether planning the others is worth it, when nobody is crowded
+_SAMPLE = 8  # groups that tell whether planning the others is worth it, when no consumer is crowded
 _TOO_MANY = 0.1  # of everything may be moved at once where that buys enough consumers
 _PRIME = 2147483647
 
@@ -35,45 +35,27 @@ class Parts(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """Partitions by group.
+    """Partitions by group."""
 
-    Attributes:
-        members: The partitions, those of a group together, each group's in the order of the whole.
-        start: Where each group begins in ``members``; one more than groups.
-    """
-
-    members: Ints
-    start: Ints
+    members: Ints  # the partitions, those of a group together, each group's in the order of the whole
+    start: Ints  # where each group begins in ``members``; one more than groups
 
 
 class Group(NamedTuple):
-    """What is planned by itself.
+    """What is planned by itself."""
 
-    Attributes:
-        members: The partitions' numbers in the whole.
-        share: Of each.
-        cost: Of moving it.
-        home: Its consumer, numbered by first appearance in the group; ``NOBODY`` for none.
-        known: The consumers' numbers in the whole.
-        prices: What is minimised.
-    """
-
-    members: Ints
-    share: Floats
-    cost: Floats
-    home: Ints
-    known: Ints
-    prices: Prices
+    members: Ints  # the partitions' numbers in the whole
+    share: Floats  # of each
+    cost: Floats  # of moving it
+    home: Ints  # its consumer, numbered by first appearance in the group; ``NOBODY`` for none
+    known: Ints  # the consumers' numbers in the whole
+    prices: Prices  # what is minimised
 
 
 def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     """Return a better placement, each part of it the best that was found; or the present one where little is gained.
 
-    Args:
-        share: Of every partition, decreasing.
-        cost: Of moving it.
-        home: Its consumer, numbered by first appearance; ``NOBODY`` for none.
-        prices: What is minimised.
+    Shares are decreasing; homes are numbered by first appearance, ``NOBODY`` for none.
     """
     parts = Parts(share, cost, home, int(home.max()) + 1)
     present = price_if_settled(share, cost, home, home, prices)

@@ -36,19 +36,12 @@ _SWEEPS = 3
 
 
 class Prices(NamedTuple):
-    """What a placement is judged by, besides what it moves.
+    """What a placement is judged by, besides what it moves."""
 
-    Attributes:
-        consumer: One consumer for one step (lambda).
-        paid_for: How many consumers cost nothing.
-        drift: Weight of the expected moves (gamma).
-        sigma: Spread of one partition's rate over the horizon, in capacities.
-    """
-
-    consumer: float
-    paid_for: float
-    drift: float
-    sigma: float
+    consumer: float  # one consumer for one step (lambda)
+    paid_for: float  # how many consumers cost nothing
+    drift: float  # weight of the expected moves (gamma)
+    sigma: float  # spread of one partition's rate over the horizon, in capacities
 
 
 @borrowing
@@ -206,14 +199,8 @@ def attempt(bins: Bins, most: int, lightest: Ints, prices: Prices, trial: Trial)
 def plan(bins: Bins, bound: int, prices: Prices, trial: Trial) -> float:
     """Improve or complete a placement, and return its J; the number of consumers is found by hill climbing.
 
-    Args:
-        bins: Every partition at home, new ones waiting; receives the best placement found.
-        bound: No placement has fewer consumers.
-        prices: What is minimised.
-        trial: Room for subsets.
-
-    Returns:
-        J; infinity if no placement was found, and ``bins`` is then left incomplete.
+    ``bins`` has every partition at home, new ones waiting, and receives the best placement found; no placement has fewer than
+    ``bound`` consumers. J is infinity if no placement was found, and ``bins`` is then left incomplete.
     """
     relieve(bins, prices.drift, prices.sigma, trial)
     lightest = by_load(bins)

@@ -18,19 +18,12 @@ Improve = Callable[[Ints], Ints]  # from labels, numbered by first appearance, t
 
 
 class Demand(NamedTuple):
-    """What is to be placed.
+    """What is to be placed."""
 
-    Attributes:
-        share: float64[n], decreasing; ``OVERSIZED`` above the capacity.
-        cost: float64[n], decreasing.
-        home: int64[n], -1 for none.
-        order: int64[n], where each stood in the caller's arrays.
-    """
-
-    share: Floats
-    cost: Floats
-    home: Ints
-    order: Ints
+    share: Floats  # float64[n], decreasing; ``OVERSIZED`` above the capacity
+    cost: Floats  # float64[n], decreasing
+    home: Ints  # int64[n], -1 for none
+    order: Ints  # int64[n], where each stood in the caller's arrays
 
 
 def demand_of(e: Floats, cost: Floats, home: Ints) -> Demand:
@@ -41,15 +34,11 @@ def demand_of(e: Floats, cost: Floats, home: Ints) -> Demand:
 
 
 def settle(demand: Demand, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Planned:
-    """Place everything so that the planner, asked again, stays.
+    """Place everything so that the planner, asked again, stays; return labels in the caller's order.
 
-    Args:
-        demand: What is to be placed.
-        improve: One round of the planner; gives back what it was given if it stays.
-        gentle: For a placement of which some partitions wait: placements that move nobody else, the best first.
-
-    Returns:
-        Labels in the caller's order, the consumers named after the old ones from which they keep most.
+    Consumers are named after the old ones from which they keep most. ``improve`` is one round of the planner, which gives back
+    what it was given if it stays. ``gentle`` gives, where some partitions wait, placements that move no other partition, the
+    best first.
     """
     present = canonical(demand.home)
     gently = _gently(present, improve, gentle)
@@ -70,7 +59,7 @@ def _repeated(present: Ints, improve: Improve) -> Ints:
 
 
 def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Ints | None:
-    """Return the first placement that moves nobody and at which the planner stays."""
+    """Return the first placement that moves no other partition and at which the planner stays."""
     if not np.any(present == NOBODY) or not np.any(present != NOBODY):
         return None
     for offered in gentle(present):

@@ -23,9 +23,7 @@ from autoscaler.packing.kernels.jit import borrowing, compiled
 def fit_home(bins: Bins, look_ahead: float) -> None:
     """Place every partition by decreasing share: home if that is open and has room, else where it fits, else a consumer opens.
 
-    Args:
-        bins: Every partition waiting; receives the placement.
-        look_ahead: Weight of the room that others want, whose home it is, and would lose; 0 is plain best fit.
+    ``look_ahead`` weighs the room that others want, whose home it is, and would lose; 0 is plain best fit.
     """
     wanted = np.zeros(len(bins.load))
     for j in range(len(bins.home)):
@@ -64,7 +62,7 @@ def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
 
 @borrowing
 def fit_anew(bins: Bins) -> None:
-    """Place every waiting partition by best fit decreasing, whoever had it; the slots are numbers without a meaning."""
+    """Place every waiting partition by best fit decreasing, wherever it was; the slots are numbers without a meaning."""
     for j in range(len(bins.owner)):
         c = tightest(bins, j, NOBODY, LIMIT)
         put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
@@ -75,13 +73,7 @@ def name_anew(cost: Floats, home: Ints, owner: Ints, slots: int) -> Ints:
     """Return a placement whose consumers are named after the old ones from which they keep most.
 
     Pairs of new and old consumer are matched greedily by the cost they have in common, decreasing; what is left over gets
-    the lowest slots that are free.
-
-    Args:
-        cost: Of a move, per partition.
-        home: Old owners, ``NOBODY`` for none.
-        owner: New owners, all below ``slots``.
-        slots: How many names there are, at least one for each old and each new consumer.
+    the lowest slots that are free. There are ``slots`` names, at least one for each old and each new consumer.
     """
     pair, common = _overlaps(cost, home, owner, slots)
     name = np.full(slots, NOBODY)

@@ -34,46 +34,28 @@ _NEAR = 16  # consumers that are looked at for a place, the loosest first
 
 
 class Search(NamedTuple):
-    """A placement and what its consumers cost as they are.
+    """A placement and what its consumers cost as they are."""
 
-    Attributes:
-        bins: The placement.
-        prices: What J counts.
-        drift: What each consumer is expected to give away, at its weight.
-        exit: What is saved at most when a partition leaves each, drift apart: its cost if it is away from home, nothing if it
-            is new, and minus its cost if it is at home.
-        promising: Consumers at which an exchange may gain most.
-        place: Where else each partition would cost least.
-        price: What it would cost there.
-        looked: After how many changes that was looked up, -1 if not yet.
-        changes: One number: how many changes were made.
-    """
-
-    bins: Bins
-    prices: Prices
-    drift: Floats
+    bins: Bins  # the placement
+    prices: Prices  # what J counts
+    drift: Floats  # what each consumer is expected to give away, at its weight
+    # What is saved at most when a partition leaves each, drift apart: its cost if it is away from home, nothing if it is new, and
+    # minus its cost if it is at home
     exit: Floats
-    promising: Ints
-    place: Ints
-    price: Floats
-    looked: Ints
-    changes: Ints
+    promising: Ints  # consumers at which an exchange may gain most
+    place: Ints  # where else each partition would cost least
+    price: Floats  # what it would cost there
+    looked: Ints  # after how many changes that was looked up, -1 if not yet
+    changes: Ints  # one number: how many changes were made
 
 
 class Change(NamedTuple):
-    """What may become of one partition.
+    """What may become of one partition."""
 
-    Attributes:
-        gain: By how much J falls.
-        target: Consumer that takes it.
-        other: Partition that leaves the target, ``NOBODY`` for none.
-        third: Consumer that takes the other partition.
-    """
-
-    gain: float
-    target: int
-    other: int
-    third: int
+    gain: float  # by how much J falls
+    target: int  # consumer that takes it
+    other: int  # partition that leaves the target, ``NOBODY`` for none
+    third: int  # consumer that takes the other partition
 
 
 @compiled
@@ -228,7 +210,7 @@ def _best_exchange(search: Search, j: int, c: int, released: float, best: Change
 
 @borrowing
 def _price_elsewhere(search: Search, k: int, worth: float) -> float:
-    """Return what a partition would cost elsewhere; nothing if so little is at stake that nobody has to look."""
+    """Return what a partition would cost elsewhere; nothing if so little is at stake that looking does not pay."""
     if worth <= 0.0:
         return 0.0
     _look(search, k)

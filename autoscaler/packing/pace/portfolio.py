@@ -15,7 +15,7 @@ SWEEPS = 5
 _MANY = 5  # partitions of a consumer, about: above, little is expected to move, and the search on J would take long
 _HOPE = 0.3  # of the moves, now and expected, stay after homing, at best: what is then still too dear is not brought home
 _LEAST_MOVED = 0.2  # of everything: what moves cost, now and expected, in a placement from scratch that wins
-_BETTER = 1e-9  # in units of the R-score: what is less is rounding, and nobody moves for it
+_BETTER = 1e-9  # in units of the R-score: what is less is rounding, and no partition moves for it
 
 
 @borrowing
@@ -30,7 +30,7 @@ def least_consumers(share: Floats) -> int:
 
 @borrowing
 def is_settled(bins: Bins) -> bool:
-    """Say whether everything has an owner and nobody is crowded."""
+    """Say whether everything has an owner and no consumer is crowded."""
     missing = 0
     for c in range(len(bins.load)):
         missing += crowded(bins, c)
@@ -41,14 +41,7 @@ def is_settled(bins: Bins) -> bool:
 
 @compiled
 def improve(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
-    """Return the best placement found, and the present one unless another is really better.
-
-    Args:
-        share: Of every partition, decreasing.
-        cost: Of moving it.
-        home: Its consumer, ``NOBODY`` for none.
-        prices: What is minimised.
-    """
+    """Return the best placement found, and the present one unless another is really better; shares are decreasing."""
     bound, trial = least_consumers(share), new_trial()
     best = bins_of(share, cost, home, home)
     least = np.inf

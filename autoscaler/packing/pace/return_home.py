@@ -17,12 +17,9 @@ _TOGETHER = 3  # partitions that make room at once
 
 @compiled
 def bring_home(bins: Bins, sweeps: int, trial: Trial) -> None:
-    """Lower the cost of the moves by returns, swaps and ejections; the number of consumers never rises.
+    """Lower the cost of a complete placement's moves by returns, swaps and ejections; the number of consumers never rises.
 
-    Args:
-        bins: A complete placement; changed in place.
-        sweeps: How often the partitions away from home are gone through at most.
-        trial: Room for subsets.
+    The partitions away from home are gone through ``sweeps`` times at most.
     """
     goes_to = np.full(_TOGETHER, NOBODY)
     for _ in range(sweeps):
@@ -103,19 +100,11 @@ def _among(goes_to: Ints, c: int) -> bool:
 
 @borrowing
 def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float:
-    """Find a place for each partition that makes room for ``j``, each third consumer used once.
+    """Find a place for each partition of the subset that makes room for ``j`` at its home, each third consumer used once.
 
-    Its own home comes first, then the place that ``j`` leaves, then the tightest third consumer.
-
-    Args:
-        bins: The placement, not changed.
-        j: What comes home.
-        mask: The subset of ``trial.among``; it is written to ``trial.chosen``.
-        trial: The partitions of the home.
-        goes_to: Receives where each goes.
-
-    Returns:
-        What is gained, negative for a loss; minus infinity if one fits nowhere or there are too many.
+    Its own home comes first, then the place that ``j`` leaves, then the tightest third consumer. The subset (``mask``) is
+    written to ``trial.chosen`` and the places to ``goes_to``; ``bins`` is not changed. What is gained is negative for a loss,
+    and minus infinity if one fits nowhere or there are too many.
     """
     home, left = bins.home[j], bins.owner[j]
     room = LIMIT - bins.load[left] + bins.share[j]

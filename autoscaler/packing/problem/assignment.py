@@ -1,7 +1,7 @@
 """What a placement is and what it costs: the values that every algorithm of *pack* takes and gives.
 
 A consumer is an index; an index stands for the same consumer before and after. A partition is any key that can be hashed and
-ordered, a ``TopicPartition`` unless somebody plans something else.
+ordered, a ``TopicPartition`` unless a caller plans something else.
 """
 
 import math

@@ -9,10 +9,8 @@ def near(previous: Labels) -> tuple[Labels, Labels | None]:
     """Return indices with those above the number of partitions moved together, in their order; -1 stays.
 
     No more consumers than partitions are ever open, so that the lowest index that is not open is not above their number: rules
-    that open "the lowest index" see no difference.
-
-    Returns:
-        The labels, below twice the number of partitions and one more, and the index of each label; ``None`` if they are the same.
+    that open "the lowest index" see no difference. The labels, below twice the number of partitions and one more, come with the
+    index of each label; ``None`` if they are the same.
     """
     n = previous.shape[0]
     if not n or previous.max() <= n:
@@ -29,7 +27,7 @@ def dense(previous: Labels) -> tuple[Labels, Labels]:
 
 
 def indices_of(labels: Labels, known: Labels) -> Labels:
-    """Return consumer indices for labels: the old ones theirs, each new one the lowest that nobody uses."""
+    """Return consumer indices for labels: the old ones theirs, each new one the lowest that is free."""
     used, at = np.unique(labels, return_inverse=True)
     kept = known[used[used < known.shape[0]]]
     free = np.setdiff1d(np.arange(used.shape[0]), kept)

@@ -9,14 +9,10 @@ from autoscaler.packing.problem.rounding import ROUNDING
 
 
 def lower_bound(rates: Iterable[float], capacity: float) -> int:
-    """Return the number of consumers that no placement can go below.
+    """Return the number of consumers of a capacity that no placement of these rates can go below.
 
     The greater of the summed rates over the capacity, rounded up (a partition above the capacity fills exactly one consumer),
     and the number of partitions above half a capacity (no two of them share a consumer). Zero without partitions.
-
-    Args:
-        rates: Bytes per second of each partition.
-        capacity: Bytes per second that one consumer may be given.
     """
     shares = [min(rate / capacity, 1.0) for rate in rates]
     if not shares:
@@ -30,11 +26,6 @@ def martello_toth(rates: Iterable[float], capacity: float) -> int:
 
     For every threshold t up to half a capacity: partitions above capacity - t share a consumer with none from t up, partitions
     above half a capacity have one each, and what of those from t up to half does not fit into their remaining room needs more.
-
-    Args:
-        rates: Bytes per second of each partition.
-        capacity: Bytes per second that one consumer may be given.
-
     Source: Martello and Toth 1990, "Knapsack Problems", section 8.3.2.
     """
     shares = np.sort(np.minimum(np.fromiter(rates, np.float64) / capacity, 1.0))
@@ -57,11 +48,7 @@ def fewest_of(shares: Iterable[float], sizes: Iterable[float]) -> int:
     """Return how many of these consumers are needed at least: so many of the largest ones can hold the sum of the shares.
 
     A partition larger than the smallest consumer may sit alone on a consumer that is too small for it; the least over how many of
-    the largest partitions do.
-
-    Args:
-        shares: What each partition needs.
-        sizes: What each consumer offers, enough consumers in all.
+    the largest partitions do. ``sizes`` has enough consumers in all.
     """
     offered = np.sort(np.fromiter(sizes, np.float64))[::-1]
     needed = np.sort(np.fromiter(shares, np.float64))[::-1]

@@ -78,16 +78,12 @@ class Options:
 
 
 class Planned(NamedTuple):
-    """What a planner gives.
+    """What a planner gives."""
 
-    Attributes:
-        labels: int64[n], the consumer of every partition: a label below ``k`` is the previous consumer of that label, any other
-            a consumer newly opened.
-        proven: Whether nothing better exists; ``None`` where the planner does not know.
-    """
-
+    # int64[n], the consumer of every partition: a label below ``k`` is the previous consumer of that label, any other a consumer
+    # newly opened
     labels: Labels
-    proven: bool | None = None
+    proven: bool | None = None  # whether nothing better exists; ``None`` where the planner does not know
 
 
 class ArrayPlanner(Protocol):
@@ -96,13 +92,9 @@ class ArrayPlanner(Protocol):
     def __call__(self, e: Floats, cost: Floats, home: Labels, options: Options, /) -> Planned:
         """Place every partition.
 
-        Args:
-            e: float64[n], what a partition takes of a consumer: its rate, at most 1.
-            cost: float64[n], what moving it costs: its rate, at most a billion.
-            home: int64[n], the label 0 … k-1 of the consumer that holds it now, -1 for none; every label occurs.
-            options: Checked, with the defaults filled in.
-
-        Partitions stand in the order of their keys, which breaks ties. The arrays are not written to.
+        ``e`` is what it takes of a consumer (its rate, at most 1), ``cost`` what moving it costs (its rate, at most a billion).
+        ``home`` is the label 0 … k-1 of the consumer that holds it now, -1 for none; every label occurs. Partitions stand in the
+        order of their keys, which breaks ties. The arrays are not written to.
         """
         ...
 
@@ -141,12 +133,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 
 def read_options(algorithm: str, given: Given, capacity: float) -> Options:
-    """Return the options complete, checked and in units of the capacity.
-
-    Args:
-        algorithm: A known name.
-        given: What the caller wrote.
-        capacity: Bytes per second, positive: the unit of ``drift`` is divided by it.
+    """Return the options of a known algorithm complete, checked and in units of the capacity, by which ``drift`` is divided.
 
     Raises:
         ValueError: The algorithm does not take an option, the preset is unknown, or a value makes no sense; the message says
@@ -154,12 +141,10 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
     """
     takes = TAKES.get(algorithm, frozenset())
     if strange := sorted(set(given) - takes):
-        msg = f"{algorithm} does not take {', '.join(strange)}; it takes {', '.join(sorted(takes)) or 'no options'}"
-        raise ValueError(msg)
+        raise ValueError(f"{algorithm} does not take {', '.join(strange)}; it takes {', '.join(sorted(takes)) or 'no options'}")
     preset = given.get("preset", DEFAULT_PRESET)
     if preset not in tuple(PRESETS):  # which compares: a list could not be looked up
-        msg = f"preset {preset!r} is unknown; choose one of {', '.join(PRESETS)}"
-        raise ValueError(msg)
+        raise ValueError(f"preset {preset!r} is unknown; choose one of {', '.join(PRESETS)}")
     numbers = {name: checked_option(name, value) for name, value in given.items() if name in _RANGES and name != "drift"}
     drift = given.get("drift", 0.0)
     sigma = checked_option("drift", drift if isinstance(drift, int | float) or not isinstance(drift, Drift) else drift.sigma)
@@ -174,8 +159,7 @@ def read_options(algorithm: str, given: Given, capacity: float) -> Options:
 def _flag(name: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    msg = f"{name} must be true or false, not {shown(value)}"
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be true or false, not {shown(value)}")
 
 
 def checked_option(name: str, value: object) -> float:
@@ -188,5 +172,4 @@ def checked_option(name: str, value: object) -> float:
     if lowest <= (number := number_of(value)) <= highest:
         return number
     span = ("above 0" if lowest else "from 0") + ("" if math.isinf(highest) else f" to {highest:g}")
-    msg = f"{name} must be a finite number {span}, not {shown(value)}"
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be a finite number {span}, not {shown(value)}")

@@ -44,17 +44,12 @@ def checked_capacity(capacity: float) -> float:
     """
     number = number_of(capacity)
     if not number > 0:
-        msg = f"capacity must be a positive number of bytes per second, not {shown(capacity)}"
-        raise ValueError(msg)
+        raise ValueError(f"capacity must be a positive number of bytes per second, not {shown(capacity)}")
     return number
 
 
 def checked_amounts(amounts: Mapping[P, float], name: str) -> Mapping[P, float]:
-    """Return the amounts as floats.
-
-    Args:
-        amounts: Of every partition.
-        name: What they are: "rate".
+    """Return the amounts of every partition as floats; ``name`` says what they are: "rate".
 
     Raises:
         ValueError: One is no finite number or negative; the message says whose.
@@ -64,8 +59,7 @@ def checked_amounts(amounts: Mapping[P, float], name: str) -> Mapping[P, float]:
     bad = [p for p, number in numbers.items() if not 0 <= number < math.inf]
     if bad:
         p = min(bad)
-        msg = f"{name} of partition {p} must be a finite number that is not negative, not {shown(amounts[p])}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} of partition {p} must be a finite number that is not negative, not {shown(amounts[p])}")
     return numbers
 
 
@@ -77,8 +71,7 @@ def checked_loads(loads: Mapping[P, float]) -> Mapping[P, float]:
     """
     rates = checked_amounts(loads, "rate")
     if not math.isfinite(sum(rates.values())):
-        msg = f"the rates of {len(rates)} partitions add up to more than can be counted"
-        raise ValueError(msg)
+        raise ValueError(f"the rates of {len(rates)} partitions add up to more than can be counted")
     return rates
 
 
@@ -92,6 +85,5 @@ def checked_previous(previous: Mapping[P, int]) -> Mapping[P, int]:
     bad = [p for p, c in previous.items() if not (0 <= c <= HIGHEST if plain else is_index(c))]
     if bad:
         p = min(bad)
-        msg = f"previous owner of partition {p} must be an index from 0, not {shown(previous[p])}"
-        raise ValueError(msg)
+        raise ValueError(f"previous owner of partition {p} must be an index from 0, not {shown(previous[p])}")
     return previous if plain else {p: int(c) for p, c in previous.items()}

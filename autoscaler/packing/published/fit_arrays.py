@@ -21,29 +21,17 @@ _LAST, _LOWEST, _BLOCKS, _MADE = range(4)  # what ``Open.counts`` holds
 
 
 class Open(NamedTuple):
-    """The open consumers; the arrays are changed in place.
+    """The open consumers; the arrays are changed in place."""
 
-    Attributes:
-        fit: The rule, one of ``NEXT``, ``FIRST``, ``WORST``, ``BEST``.
-        limit: Load up to which something fits.
-        load: float64[slots] of every open consumer.
-        is_open: bool[slots].
-        tree: float64[2 x a power of two]: the least load of an open consumer under each node, the root at 1.
-        blocks: int64[m, width]: consumers by load, those of equal load by decreasing index, in pieces.
-        sizes: int64[m], how many each block holds.
-        order: int64[m], the blocks by load.
-        counts: The consumer opened last, an index below which everybody is open, blocks in use, blocks made.
-    """
-
-    fit: int
-    limit: float
-    load: Floats
-    is_open: NDArray[np.bool_]
-    tree: Floats
-    blocks: NDArray[np.int64]
-    sizes: Labels
-    order: Labels
-    counts: Labels
+    fit: int  # the rule, one of ``NEXT``, ``FIRST``, ``WORST``, ``BEST``
+    limit: float  # load up to which something fits
+    load: Floats  # float64[slots] of every open consumer
+    is_open: NDArray[np.bool_]  # bool[slots]
+    tree: Floats  # float64[2 x a power of two]: the least load of an open consumer under each node, the root at 1
+    blocks: NDArray[np.int64]  # int64[m, width]: consumers by load, those of equal load by decreasing index, in pieces
+    sizes: Labels  # int64[m], how many each block holds
+    order: Labels  # int64[m], the blocks by load
+    counts: Labels  # the consumer opened last, an index below which all are open, blocks in use, blocks made
 
 
 def nobody_open(fit: int, limit: float, slots: int, placements: int) -> Open:

@@ -126,14 +126,9 @@ def place(
 ) -> dict[P, int]:
     """Return the owner of every partition by one of the twelve.
 
-    Args:
-        loads: Checked bytes per second of every partition. Its order matters for NF, FF, WF and BF only, which take partitions
-            as given.
-        capacity: Bytes per second that one consumer may be given.
-        previous: Consumer index that holds a partition now; partitions that are gone are ignored.
-        algorithm: One of ``PUBLISHED``.
-        open_first: NF and NFD open consumer 0 before the first partition, as in the published runs: that one goes there, whatever
-            its rate, because a consumer that holds nothing takes anything.
+    The order of ``loads`` matters for NF, FF, WF and BF only, which take partitions as given. With ``open_first``, NF and NFD
+    open consumer 0 before the first partition, as in the published runs: that one goes there, whatever its rate, because a
+    consumer that holds nothing takes anything.
     """
     rule = RULES[algorithm]
     group = _Group(rule.fit(limit_of(capacity)), loads, previous)

@@ -37,14 +37,9 @@ class _Held(NamedTuple):
 
 
 def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: str, *, open_first: bool = False) -> Labels:
-    """Return the owner of every partition by one of the twelve; equal to ``published.place`` for keys in the order of the arrays.
+    """Return the owner of every partition by one of the twelve; equal to ``reference.place`` for keys in the order of the arrays.
 
-    Args:
-        rates: float64[n], checked bytes per second, at least one.
-        capacity: Bytes per second that one consumer may be given.
-        previous: int64[n], consumer index that holds a partition now, -1 for none.
-        algorithm: One of ``PUBLISHED``.
-        open_first: NF and NFD open consumer 0 for the first partition.
+    There is at least one partition; -1 in ``previous`` is for none.
     """
     n = rates.shape[0]
     home, index = near(previous)

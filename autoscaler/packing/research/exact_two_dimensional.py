@@ -16,14 +16,8 @@ _MORE_THAN_ALL = 2.0  # of a consumer, in both dimensions: nothing goes beside a
 def exact_2d(demand: Demand, known: Labels, home: Labels, seconds: float) -> Planned:
     """Place every partition on the fewest consumers, all alike, and of such placements take one that moves least.
 
-    Args:
-        demand: Of the partitions, in units of a consumer.
-        known: int64[n]: a placement to start from; it stays unless a better one is found.
-        home: int64[n]: the consumer that holds each now, -1 for none, numbered as in ``known``.
-        seconds: How long to search.
-
-    Returns:
-        The placement, numbered as ``known``, and whether it is proven to be the best.
+    Demands are in units of a consumer. ``known`` is a placement to start from, by which ``home`` (-1 for none) is numbered too;
+    it stays unless a better one is found. The placement comes with whether it is proven to be the best.
 
     Raises:
         PermanentError: OR-Tools is not installed.

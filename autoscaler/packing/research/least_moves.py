@@ -24,15 +24,10 @@ _FLOAT_DUST = 1e-12
 
 
 class LeastR(NamedTuple):
-    """What one step costs at least.
+    """What one step costs at least."""
 
-    Attributes:
-        bound: No placement on so many consumers has a lower R-score; infinite if there is none at all.
-        proven: A placement with this R-score is known: the bound is the least.
-    """
-
-    bound: float
-    proven: bool
+    bound: float  # no placement on so many consumers has a lower R-score; infinite if there is none at all
+    proven: bool  # a placement with this R-score is known: the bound is the least
 
 
 def least_r(
@@ -40,17 +35,10 @@ def least_r(
 ) -> LeastR:
     """Return what a step from here costs at least, if so many consumers may be used.
 
-    First a relaxation that is fast and hardly ever more than a few per cent too low; where it does not reach the known R-score
-    and ``seconds`` are given, CP-SAT searches for the least itself.
-
-    Args:
-        e: float64[n], what a partition takes of a consumer: its rate over the capacity, at most 1.
-        cost: float64[n], what moving it costs: its rate over the capacity.
-        home: int64[n], label 0 to k-1 of the consumer that holds it now, -1 for none.
-        consumers: How many may be used.
-        known: R-score of a placement on so many consumers, if one is known: reaching it proves it to be the least.
-        rounds: How long to improve the relaxation.
-        seconds: How long CP-SAT may search; takes OR-Tools.
+    First a relaxation that is fast and hardly ever more than a few per cent too low, improved for so many ``rounds``; where it
+    does not reach the ``known`` R-score and ``seconds`` are given, CP-SAT (of OR-Tools) searches for the least itself. ``e`` is
+    what a partition takes of a consumer, at most 1, and ``cost`` its rate over the capacity; ``home`` is label 0 to k-1, -1 for
+    none.
     """
     busy = e > 0
     if martello_toth(e[busy], 1.0) > consumers:

@@ -28,16 +28,8 @@ def ll_ffd(demand: Demand, order: Ints, capacity: float, lag_capacity: float) ->
     """Deal partitions to the least loaded consumer they fit on; where one fits nowhere, start over with one consumer more.
 
     The published loop starts at one consumer. Starting at the sums of the demand, rounded up, is the same: below them no deal
-    can succeed.
-
-    Args:
-        demand: Of the partitions, clipped to one consumer's capacity: the loop would not end otherwise.
-        order: int64[n]: the partitions by decreasing rate.
-        capacity: Rate that one consumer may be given.
-        lag_capacity: Backlog that one consumer may hold.
-
-    Returns:
-        int64[n]: the consumer of each partition, numbered as created.
+    can succeed. ``order`` is by decreasing rate, and demands are clipped to one consumer's capacity: the loop would not end
+    otherwise.
     """
     owner = np.zeros(order.shape[0], np.int64)
     consumers = max(1, int(np.ceil(max(demand.rate.sum() / capacity, demand.lag.sum() / lag_capacity) * (1 - 1e-6))))

@@ -17,53 +17,35 @@ _WEIGHTS = 101  # of the two dimensions against each other in the bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """A size of consumer on offer, as many as wanted.
+    """A size of consumer on offer, as many as wanted."""
 
-    Attributes:
-        capacity: Rate that one may be given.
-        lag_capacity: Backlog that one may hold.
-        price: Of running one.
-    """
-
-    capacity: float
-    lag_capacity: float
-    price: float
+    capacity: float  # rate that one may be given
+    lag_capacity: float  # backlog that one may hold
+    price: float  # of running one
 
     def __post_init__(self) -> None:
         """Refuse what is no size."""
         for name in ("capacity", "lag_capacity", "price"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
-                msg = f"{name} of a size must be a positive number, not {value!r}"
-                raise ValueError(msg)
+                raise ValueError(f"{name} of a size must be a positive number, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to run.
+    """What to run."""
 
-    Attributes:
-        contents: The partitions of each consumer, by their place in the input.
-        sizes: Of each consumer, by its place among those on offer.
-        price: Of all.
-        lower_bound: Nothing that holds all partitions costs less.
-    """
-
-    contents: tuple[tuple[int, ...], ...]
-    sizes: tuple[int, ...]
-    price: float
-    lower_bound: float
+    contents: tuple[tuple[int, ...], ...]  # the partitions of each consumer, by their place in the input
+    sizes: tuple[int, ...]  # of each consumer, by its place among those on offer
+    price: float  # of all
+    lower_bound: float  # nothing that holds all partitions costs less
 
 
 def choose_sizes(demand: Demand, sizes: Sequence[Size], tries: int = 0) -> Selection:
-    """Return consumers that hold all partitions at little cost.
+    """Return consumers that hold all partitions at little cost; demands are in the units of ``sizes``, at least one.
 
-    A partition above every size sits alone on the one with the greatest capacity.
-
-    Args:
-        demand: Rate and backlog of each partition, in the units of ``sizes``.
-        sizes: On offer, one at least.
-        tries: How long to look for ways to empty a consumer, for each size that is filled.
+    A partition above every size sits alone on the one with the greatest capacity. ``tries`` says how long to look for ways to
+    empty a consumer, for each size that is filled.
 
     Raises:
         ValueError: No size is on offer.

@@ -1,4 +1,4 @@
-"""Placement by rate and backlog together: nobody is too busy or holds more backlog than it can. Part of *pack*.
+"""Placement by rate and backlog together: no consumer is too busy or holds more backlog than it can. Part of *pack*.
 
 A partition takes a part of its consumer's rate and a part of the backlog that this may hold (capacity times the wanted latency).
 Here are names, checks and what is done with a packing: who gets which content. The kernels stand beside this module.
@@ -40,7 +40,7 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
     packings, tries to empty consumers, and gives the contents to the consumers that hold most of them already. If what is there
     fits and uses no more consumers, it stays. ``EXACT`` starts from there, searches for the fewest consumers, and of such
     placements for one that moves least, and says whether that is proven. ``LL-FFD`` is as published: partitions above a capacity
-    are clipped to it, and contents are numbered as created, whoever held them.
+    are clipped to it, and contents are numbered as created, whatever their homes.
 
     Args:
         rates: Rate of every partition, in the unit of ``capacity``.
@@ -64,16 +64,13 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
         PermanentError: EXACT needs OR-Tools, which is not installed.
     """
     if algorithm not in ALGORITHMS_2D:
-        msg = f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS_2D)}"
-        raise ValueError(msg)
+        raise ValueError(f"algorithm {algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS_2D)}")
     if not is_index(tries):
-        msg = f"tries must be a whole number from 0, not {shown(tries)}"
-        raise ValueError(msg)
+        raise ValueError(f"tries must be a whole number from 0, not {shown(tries)}")
     time_limit_s = checked_option("time_limit_s", time_limit_s)
     rates, lags, previous = checked_amounts(rates, "rate"), checked_amounts(lags, "backlog"), checked_previous(previous)
     if lone := sorted(rates.keys() ^ lags.keys()):
-        msg = f"partition {lone[0]} has a {'rate but no backlog' if lone[0] in rates else 'backlog but no rate'}"
-        raise ValueError(msg)
+        raise ValueError(f"partition {lone[0]} has a {'rate but no backlog' if lone[0] in rates else 'backlog but no rate'}")
     partitions = sorted(rates)
     fleet = fleet_of(capacity, lag_capacity, (previous[p] for p in partitions if p in previous), len(partitions))
     demand = Demand(
@@ -88,8 +85,7 @@ def assign_2d(  # noqa: PLR0917  what is to be placed, onto what, by what: the o
     elif algorithm == "DOT":
         chosen = dot(demand, fleet, home, int(tries))
     elif fleet.room.spare:
-        msg = f"{algorithm} is for consumers of one size"
-        raise ValueError(msg)
+        raise ValueError(f"{algorithm} is for consumers of one size")
     elif algorithm == "LL-FFD":
         chosen = _as_published(np.array([rates[p] for p in partitions]), np.array([lags[p] for p in partitions]), fleet)
     else:

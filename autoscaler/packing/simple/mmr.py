@@ -35,14 +35,9 @@ def mmr(e: Floats, cost: Floats, home: Ints, options: Options) -> Planned:
 
 @compiled
 def repair_and_drain(share: Floats, cost: Floats, home: Ints, limit: float, drain_limit: float) -> Ints:
-    """Return the owner of every partition after one repair and one drain.
+    """Return the owner of every partition, of decreasing shares, after one repair and one drain.
 
-    Args:
-        share: Of every partition, decreasing.
-        cost: Of moving it.
-        home: Its consumer, ``NOBODY`` for none.
-        limit: Up to which load consumers are filled by what moves.
-        drain_limit: What emptying one consumer may cost.
+    What moves fills consumers up to ``limit``; emptying one may cost ``drain_limit``.
     """
     bins = bins_of(share, cost, home, home)
     relieve(bins, 0.0, 0.0, new_trial())

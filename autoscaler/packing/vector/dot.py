@@ -22,16 +22,10 @@ def fewest_consumers(demand: Demand, room: Room) -> int:
 
 
 def dot(demand: Demand, fleet: Fleet, home: Ints, tries: int) -> Ints:
-    """Place every partition; see ``assign_2d``.
+    """Return the place in the fleet of each partition's consumer; see ``assign_2d``.
 
-    Args:
-        demand: Of the partitions, in units of the largest consumer.
-        fleet: The consumers.
-        home: int64[n]: the place in the fleet of the consumer that holds it now, -1 for none.
-        tries: How long to look for ways to empty a consumer.
-
-    Returns:
-        int64[n]: the place in the fleet of each partition's consumer.
+    Demands are in units of the largest consumer; ``home`` is a place in the fleet, -1 for none. ``tries`` says how long to look
+    for ways to empty a consumer.
     """
     place = pack(demand, fleet.room, tries)
     used = np.unique(place).shape[0]
@@ -46,7 +40,7 @@ def dot(demand: Demand, fleet: Fleet, home: Ints, tries: int) -> Ints:
 
 
 def _relabel(place: Ints, home: Ints, cost: Floats, fleet: Fleet) -> Ints:
-    """Give each content to the consumer that holds most of it, else to the lowest index that nobody has."""
+    """Give each content to the consumer that holds most of it, else to the lowest index that is free."""
     content = np.unique(place, return_inverse=True)[1]
     chosen = match(content, home, cost)
     free = np.setdiff1d(np.arange(len(fleet.index)), chosen)
@@ -67,7 +61,7 @@ def _may_stay(demand: Demand, room: Room, home: Ints) -> bool:
 
 
 def pack(demand: Demand, room: Room, tries: int) -> Ints:
-    """Return a consumer, by its place in ``room``, for each partition: those that fit nobody first, each alone.
+    """Return a consumer, by its place in ``room``, for each partition: those that fit no consumer first, each alone.
 
     The rest goes into the best of several packings, improved by emptying consumers; above a few thousand partitions into one.
     """

@@ -120,17 +120,10 @@ def _emptiest(held: Holdings, demand: Demand) -> int:
 
 @compiled
 def eliminate(demand: Demand, room: Room, owner: Ints, fewest: int, tries: int) -> Ints:
-    """Empty consumers, the least filled first, until the tries are spent.
+    """Return the place of each partition with consumers emptied, the least filled first, until the tries are spent.
 
-    Args:
-        demand: Of the partitions.
-        room: Of the consumers.
-        owner: int64[n]: where each partition is; not changed.
-        fewest: No placement needs fewer consumers: stop there.
-        tries: Ejections that may be tried in all; some 15 microseconds each at 200 partitions.
-
-    Returns:
-        int64[n]: the new place of each partition.
+    It stops at ``fewest``, which every placement needs. A try is one ejection, some 15 microseconds at 200 partitions;
+    ``owner`` is not changed.
     """
     best = owner.copy()
     held = holdings_of(demand, room, best)

@@ -63,18 +63,11 @@ def _best_of(demand: Demand, rest: Ints, rule: int, weights: tuple[float, float]
 
 @compiled
 def fill(demand: Demand, room: Room, rule: int) -> Ints:
-    """Fill one consumer at a time with the partition that goes best with what is left of it; O(n²).
+    """Return each partition's consumer; one is filled at a time with the partition that goes best with what is left; O(n²).
 
     The weight of a dimension is the mean demand of what remains in it, taken anew for each consumer. A consumer that none of
-    the rest fits stays unused if it is there; a spare one takes the first alone, whatever its size.
-
-    Args:
-        demand: Of the partitions, in the order that settles ties.
-        room: Of the consumers, spare ones enough for all.
-        rule: ``DOT`` or ``L2``.
-
-    Returns:
-        int64[n]: the place of each partition's consumer in ``room``.
+    the rest fits stays unused if it is there; a spare one takes the first alone, whatever its size. The order of the demand
+    settles ties, and there are spare consumers enough for all. ``rule`` is ``DOT`` or ``L2``.
     """
     rest = np.arange(demand.rate.shape[0])
     owner = np.empty(rest.shape[0], np.int64)
@@ -100,11 +93,7 @@ def fill(demand: Demand, room: Room, rule: int) -> Ints:
 
 @compiled
 def first_fit(demand: Demand, room: Room, order: Ints) -> Ints:
-    """Place partitions in an order, each on the first consumer that fits, else on the first unused spare one.
-
-    Returns:
-        int64[n]: the place of each partition's consumer in ``room``.
-    """
+    """Return the place of each partition's consumer: in an order, the first that fits, else the first unused spare one."""
     left_rate, left_lag = room.rate.copy(), room.lag.copy()
     owner = np.empty(order.shape[0], np.int64)
     used = room.spare

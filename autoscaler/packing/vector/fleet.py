@@ -1,6 +1,6 @@
 """Consumers of different size: who is filled first, and who gets which content. Part of *pack*.
 
-A consumer is known by its index, its capacity and the backlog that it may hold. Consumers that nobody has measured count as large
+A consumer is known by its index, its capacity and the backlog that it may hold. Consumers that were not measured count as large
 as the smallest that was.
 """
 
@@ -24,32 +24,19 @@ _BARRED = 1e12  # consumers' rates: worse than any move
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The consumers in the order in which they are filled.
+    """The consumers in the order in which they are filled."""
 
-    Attributes:
-        index: Of each consumer; those that are there first, then enough new ones, all different.
-        room: Of each consumer, in units of ``capacity`` and ``lag_capacity``.
-        capacity: The largest consumer's.
-        lag_capacity: The largest consumer's.
-    """
-
-    index: tuple[int, ...]
-    room: Room
-    capacity: float
-    lag_capacity: float
+    index: tuple[int, ...]  # of each consumer; those that are there first, then enough new ones, all different
+    room: Room  # of each consumer, in units of ``capacity`` and ``lag_capacity``
+    capacity: float  # the largest consumer's
+    lag_capacity: float  # the largest consumer's
 
 
 def fleet_of(capacity: Capacity, lag_capacity: Capacity, present: Iterable[int], partitions: int) -> Fleet:
-    """Return the consumers that may hold these partitions.
-
-    Args:
-        capacity: Of every consumer, or of each by its index.
-        lag_capacity: As ``capacity``.
-        present: Indices that hold something now.
-        partitions: So many new consumers suffice.
+    """Return the consumers that may hold so many partitions: those ``present``, and new ones; capacities of all, or by index.
 
     Raises:
-        ValueError: A capacity is no positive number or nobody's, or none is given; the message says whose.
+        ValueError: A capacity is no positive number or of no consumer, or none is given; the message says whose.
     """
     rate, lag = _sizes(capacity, "capacity"), _sizes(lag_capacity, "lag capacity")
     least_rate, least_lag = min(rate.values()), min(lag.values())
@@ -76,35 +63,24 @@ def _sizes(capacity: Capacity, name: str) -> dict[int, float]:
     else:
         return {-1: _size(given, name)}
     if not by_index:
-        msg = f"{name} must be given for one consumer at least"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be given for one consumer at least")
     if strange := [consumer for consumer in by_index if not is_index(consumer)]:
-        msg = f"{name} is given for {shown(strange[0])}, which is no index of a consumer"
-        raise ValueError(msg)
+        raise ValueError(f"{name} is given for {shown(strange[0])}, which is no index of a consumer")
     return {int(consumer): _size(size, f"{name} of consumer {consumer}") for consumer, size in by_index.items()}
 
 
 def _size(size: object, name: str) -> float:
     number = number_of(size)
     if not number > 0:
-        msg = f"{name} must be a positive number, not {shown(size)}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be a positive number, not {shown(size)}")
     return number
 
 
 def hand_out(demand: Demand, room: Room, place: Ints, home: Ints) -> Ints:
-    """Give each content to the consumer that holds most of it already and has room for it.
+    """Return the consumer of each partition: each content goes to the one that holds most of it already and has room for it.
 
-    Of consumers that hold equally much of it the smallest one with room gets it. Consumers stand for their places in ``room``.
-
-    Args:
-        demand: Of the partitions.
-        room: Of the consumers.
-        place: int64[n]: the consumer that each partition was packed for; partitions of one consumer are one content.
-        home: int64[n]: the consumer that holds it now, -1 for none.
-
-    Returns:
-        int64[n]: the consumer that each partition goes to.
+    Of consumers that hold equally much of it the smallest one with room gets it. Partitions of one ``place`` are one content;
+    consumers stand for their places in ``room``, and -1 in ``home`` for none.
     """
     used, content = np.unique(place, return_inverse=True)
     width = min(room.rate.shape[0], max(room.spare, int(place.max()) + 1, int(home.max()) + 1))

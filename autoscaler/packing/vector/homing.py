@@ -27,17 +27,9 @@ def _best_exchange(held: Holdings, demand: Demand, cost: Floats, home: Ints, j: 
 
 @compiled
 def bring_home(demand: Demand, room: Room, owner: Ints, home: Ints, cost: Floats) -> Ints:
-    """Lower the cost of the moves by returns and exchanges.
+    """Return where partitions are to go after returns and exchanges, at the same or a lower cost, on consumers of ``owner``.
 
-    Args:
-        demand: Of the partitions.
-        room: Of the consumers.
-        owner: int64[n]: where each partition is to go; not changed.
-        home: int64[n]: where it is now, by the same numbers; -1 if nowhere.
-        cost: float64[n]: of moving it.
-
-    Returns:
-        int64[n]: where each partition is to go at the same or a lower cost, on consumers that were used in ``owner``.
+    ``home`` is where it is now, by the same numbers; -1 if nowhere. ``owner`` is not changed.
     """
     held = holdings_of(demand, room, owner)
     order = np.argsort(-cost, kind="mergesort")

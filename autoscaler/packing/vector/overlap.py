@@ -56,8 +56,7 @@ def _add_row(cost: Floats, so_far: _Matching, row: int) -> None:
 def least_cost(cost: Floats) -> Ints:
     """Return a column for each row, all different, with the least total cost (Kuhn 1955, with potentials).
 
-    Args:
-        cost: float64[rows, columns], at least as many columns as rows; takes time with rows² times columns.
+    There are at least as many columns as rows; it takes time with rows² times columns.
     """
     rows, columns = cost.shape
     matching = _Matching(np.zeros(rows + 1), np.zeros(columns + 1), np.zeros(columns + 1, np.int64))
@@ -93,17 +92,9 @@ def _greedily(contents: int, pairs: tuple[Ints, Ints, Floats]) -> Ints:
 
 
 def match(content: Ints, home: Ints, weight: Floats) -> Ints:
-    """Return the previous consumer that each content goes to, for the greatest overlap; -1 where nothing is shared.
+    """Return each content's previous consumer, all different, for the greatest overlap in weight; -1 where nothing is shared.
 
     Optimal up to a few hundred contents, above that pair by pair in order of what is shared.
-
-    Args:
-        content: int64[n]: which content each partition belongs to, 0 to k - 1.
-        home: int64[n]: previous consumer of each partition, -1 if it has none.
-        weight: float64[n]: what moving a partition costs.
-
-    Returns:
-        int64[k]: all different where not -1.
     """
     contents = int(content.max(initial=-1)) + 1
     pairs = _pairs(content, home, weight)

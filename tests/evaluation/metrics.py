@@ -7,10 +7,7 @@ from numpy.typing import NDArray
 
 
 def fewest(consumers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the fewest consumers that any of the compared runs used, per measurement.
-
-    Args:
-        consumers: ``int64[measurements]`` per run, all over the same stream.
+    """Return the fewest consumers that any of the compared runs, all over the same stream, used per measurement.
 
     Raises:
         ValueError: There is nothing to compare, or the runs differ in length.
@@ -26,11 +23,8 @@ def fewest(consumers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
 def cardinal_bin_scores(consumers: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
     """Return the cardinal bin score of every run: mean of (consumers - m) / m, m the fewest that any run used at that time.
 
-    Landau et al. 2024, equation 28; 0.1 means ten percent more consumers than the best of the compared. It depends on who is
-    compared.
-
-    Args:
-        consumers: ``int64[measurements]`` per run, all over the same stream.
+    Landau et al. 2024, equation 28; 0.1 means ten percent more consumers than the best of the compared, all over the same
+    stream. It depends on who is compared.
 
     Raises:
         ValueError: There is nothing to compare, the runs differ in length, or one used no consumer.
@@ -43,9 +37,8 @@ def cardinal_bin_scores(consumers: Mapping[str, NDArray[np.int64]]) -> dict[str,
 
 
 def mean_r_score(r_scores: NDArray[np.float64]) -> float:
-    """Return the mean Rscore of a run, E(Rscore): the first measurement, which moves nothing, counts as 0 and is counted.
+    """Return the mean of a run's Rscores, in capacities moved per measurement (Landau et al. 2024, equation 11).
 
-    Args:
-        r_scores: ``float64[measurements]``, in capacities moved per measurement (Landau et al. 2024, equation 11).
+    The first measurement, which moves nothing, counts as 0 and is counted.
     """
     return float(np.sum(r_scores[1:]) / max(len(r_scores), 1))
