@@ -69,7 +69,7 @@ bench: develop jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
 
 evaluate: develop jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
-	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/evaluation.md $(ARGS)
+	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/research/evaluation.md $(ARGS)
 
 clean: ## remove what was made here (the jars' cache stays)
 	rm -rf .venv .run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

@@ -21,7 +21,7 @@ from autoscaler.model import Finding, GroupState, HandoverDone, LoadSnapshot, Re
 from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks" / "troubleshoot.md").read_text(encoding="utf-8")
 LOOKS_AT = {"partitions", "measured", "settled"}  # rows that no setting is behind
 FOUND = Finding.of(What.OVERLOADED, consumers=(0,), load_bytes_per_s=100, limit_bytes_per_s=88)
 OPEN = {"cron": "0 22 * * *", "duration_min": 60}  # at T0

@@ -7,7 +7,7 @@ from autoscaler.model import Reason
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([A-Z_]+)` \| ([a-z, ]+) \| (.+) \| (.+) \|$", re.MULTILINE)
-ROWS = ROW.findall((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
+ROWS = ROW.findall((ROOT / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8"))
 KINDS = {name: set(kind.split(", ")) for name, kind, _, _ in ROWS}
 CORE = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "autoscaler" / "core").rglob("*.py")))
 

@@ -1,4 +1,4 @@
-"""A group that subscribes is adopted and goes back, by the steps and commands of docs/application.md, with the whole job."""
+"""A group that subscribes is adopted and goes back, by the steps and commands of docs/tasks/consumer.md, with the whole job."""
 
 import contextlib
 import json

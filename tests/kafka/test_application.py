@@ -1,4 +1,4 @@
-"""docs/application.md: it shows the files as they are, names every setting, and what it shows runs."""
+"""docs/tasks/consumer.md: it shows the files as they are, names every setting, and what it shows runs."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-PAGE = ROOT / "docs" / "application.md"
+PAGE = ROOT / "docs" / "tasks" / "consumer.md"
 
 
 def section(title: str) -> str:

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 T0 = cases.T0
-PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "audit.md").read_text(encoding="utf-8")
 QUERIES = dict(re.findall(r"<!-- query: (\w+) -->\n```sql\n(.*?)```", PAGE, re.DOTALL))
 CONFIG = """
 clusters: [{{connection: {{bootstrap.servers: "127.0.0.1:1"}}}}]
