@@ -215,7 +215,7 @@ class Policy(BaseModel):
     fallback_after_s: Annotated[Seconds, Field(gt=0)] = 300.0
     """seconds without a usable measurement before that is done; longer than brokers are away"""
     sizing: Sizing = "rates"
-    """rates: by byte rates (docs/design/architecture.md); or a published policy to compare with (docs/research/algorithms.md)"""
+    """rates: by byte rates (docs/concepts/load.md); or a published policy to compare with (docs/research/how-they-place.md)"""
     wanted_latency_s: Annotated[Seconds, Field(gt=0)] | None = None
     """seconds that a record may wait, of published sizings; null: 5"""
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None

@@ -90,7 +90,7 @@ class KafkaRetention:
             if self._refused.get(topic) != why:
                 client_log.warning(
                     "topic %s: how long it keeps its records could not be read (%s), so nobody sees when some may be deleted "
-                    "before they are read; it takes DescribeConfigs on the topic, see docs/tasks/troubleshoot.md", topic, why,
+                    "before they are read; it takes DescribeConfigs on the topic, see docs/reference/permissions.md", topic, why,
                 )  # fmt: skip
         self._refused = refused
 
