@@ -12,7 +12,7 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install develop java browser jars demo check test soak siege simulate bench evaluate clean
+.PHONY: help install develop java browser jars demo check test soak siege simulate bench evaluate docs clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,9 @@ browser: ## look for Chromium, which some tests need; YES=1 installs it with the
 
 .venv/developed: pyproject.toml .venv/bin/python
 	@.ci/install dev
+
+.venv/documented: pyproject.toml .venv/bin/python
+	@.ci/install docs
 
 .venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py autoscaler/packing/*/*.py)
 	@.ci/kernels
@@ -69,7 +72,10 @@ bench: develop jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
 
 evaluate: develop jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
-	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/evaluation.md $(ARGS)
+	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/research/evaluation.md $(ARGS)
+
+docs: .venv/documented ## build the documentation as a site, links checked, into .run/site/index.html
+	@.ci/site
 
 clean: ## remove what was made here (the jars' cache stays)
 	rm -rf .venv .run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

@@ -22,7 +22,7 @@ class SystemClock:
 
         On Linux the raw oscillator: unlike the adjusted clock it cannot be slewed ahead (slewing reaches 8 %), and unlike the
         boot-time clock it stands still in suspend. Both put it on the safe side when it is used to say that another machine's
-        lease has ended (``docs/handover.md``, rules 6 and 8).
+        lease has ended (``docs/design/protocol.md``, rules 6 and 8).
         """
         raw = getattr(time, "CLOCK_MONOTONIC_RAW", None)  # Linux only
         return time.monotonic() if raw is None else time.clock_gettime(raw)

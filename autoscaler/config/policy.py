@@ -136,7 +136,7 @@ class Policy(BaseModel):
     mode: Literal["advise", "act"] = "advise"
     """advise computes and records everything and changes nothing; act carries it out"""
     assignment: Literal["managed", "native"] = "managed"
-    """managed: workers get their partitions from here; native: the group subscribes, see docs/native.md"""
+    """managed: workers get their partitions from here; native: the group subscribes, see docs/reference/native.md"""
     reset_policy: Literal["earliest", "latest"] = "earliest"
     """where a partition starts that has no committed offset: earliest or latest"""
     read_committed: bool = False
@@ -156,7 +156,7 @@ class Policy(BaseModel):
     max_consumers: Consumers = 64
     """consumers at most; overload beyond it is shared and reported as AT_MAXIMUM"""
     algorithm: Algorithm = "PACE"
-    """PACE weighs consumers against moves; the others of docs/algorithms.md to compare with, EXACT in mode advise only"""
+    """PACE weighs consumers against moves; others to compare with: docs/research/algorithms.md; EXACT in mode advise only"""
     preset: Preset = "balanced"
     """lean: fewest consumers; even; balanced; quiet: fewest moves, most consumers. For PACE only"""
     consumer_price: Annotated[Number, Field(ge=0, le=1e6)] | None = None
@@ -208,7 +208,7 @@ class Policy(BaseModel):
     fallback_after_s: Annotated[Seconds, Field(gt=0)] = 300.0
     """seconds without a usable measurement before that is done; longer than brokers are away"""
     sizing: Sizing = "rates"
-    """rates: by byte rates, as docs/architecture.md says; or a published policy to compare with, docs/algorithms.md"""
+    """rates: by byte rates (docs/concepts/load.md); or a published policy to compare with (docs/research/how-they-place.md)"""
     wanted_latency_s: Annotated[Seconds, Field(gt=0)] | None = None
     """seconds that a record may wait, of published sizings; null: 5"""
     up_ratio: Annotated[Number, Field(gt=0, le=1)] | None = None

@@ -51,7 +51,7 @@ SECTIONS: Mapping[str, str] = MappingProxyType({
     "holds": "what keeps a group as it is",
     "fallback": "what is done when nothing is measured",
     "retention": "what is done before records are deleted unread",
-    "published": "settings of the published sizings only, see docs/algorithms.md",
+    "published": "settings of the published sizings only, see docs/research/how-they-place.md",
 })  # fmt: skip
 _WINDOW = {"duration_min": "duration"}
 _WORKERS = {

@@ -47,7 +47,7 @@ def document(results: Results) -> str:
     quick = "" if results.command == QUICK else f"; `{QUICK}` does the same with one stream per delta in a minute or two"
     place = "`.run/evaluation/evaluation.html`"
     again = f"`{results.command}` made these tables and the page with the figures, {place}{quick}. {results.made}"
-    parts = ["# The evaluation", intro, again, "![The page that make evaluate writes](images/evaluation.png)"]
+    parts = ["# The evaluation", intro, again, "![The page that make evaluate writes](../images/evaluation.png)"]
     for section in sections(results):
         parts += [f"## {section.title}", section.text, *(table.markdown() for table in section.tables)]
     return "\n\n".join(parts) + "\n"

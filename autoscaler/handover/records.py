@@ -1,6 +1,6 @@
 """Records of the control log and the heartbeat log: what they say, not yet how they are sent.
 
-The vocabulary of the handover protocol (``docs/handover.md``); the two state machines beside this module take and return
+The vocabulary of the handover protocol (``docs/design/protocol.md``); the two state machines beside this module take and return
 these values. Standard library only.
 """
 

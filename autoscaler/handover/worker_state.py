@@ -2,7 +2,7 @@
 
 ``step(state, event, now)`` returns the next state and what is to be done. It reads no clock and sends nothing:
 ``worker/`` executes the effects and feeds back what became of them. ``now`` is the worker's own lease clock in seconds;
-no other machine's time is ever compared with it. The rules' numbers are those of ``docs/handover.md``.
+no other machine's time is ever compared with it. The rules' numbers are those of ``docs/design/protocol.md``.
 """
 
 from collections.abc import Iterable, Mapping

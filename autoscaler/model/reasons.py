@@ -1,10 +1,10 @@
-"""Why a decision was taken, and where its numbers come from; ``docs/reasons.md`` explains each reason."""
+"""Why a decision was taken, and where its numbers come from; ``docs/reference/reasons.md`` explains each reason."""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a decision was taken, or why nothing was done; ``docs/reasons.md`` explains each."""
+    """Why a decision was taken, or why nothing was done; ``docs/reference/reasons.md`` explains each."""
 
     WITHIN_TARGET = "WITHIN_TARGET"
     RATE_ABOVE_CAPACITY = "RATE_ABOVE_CAPACITY"

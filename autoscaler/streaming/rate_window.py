@@ -1,7 +1,7 @@
 """Arithmetic of the window: monotone counters per partition, and rates by one subtraction.
 
 Pure: numpy in, numpy out; no Spark, no clock, no I/O. ``windows.py`` keeps the state between batches. What the numbers mean
-and which faults shaped them: ``docs/architecture.md``, "Measured load".
+and which faults shaped them: ``docs/concepts/load.md``.
 """
 
 from dataclasses import dataclass, replace

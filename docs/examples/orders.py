@@ -1,4 +1,4 @@
-"""Keeps the newest state of every order in SQLite; docs/application.md explains it.
+"""Keeps the newest state of every order in SQLite; docs/tasks/consumer.md explains it.
 
 Settings come from the environment that starts it: AUTOSCALER_BOOTSTRAP, AUTOSCALER_GROUP and so on, and ORDERS_DB.
 """

@@ -1,7 +1,7 @@
 """``make bench``: every measurement in one table, with the machine and the commit.
 
 ``make bench ARGS="--seconds 120 --only job handover"`` shortens it; the figures in the docs come from the whole run.
-``make bench ARGS="--only packing --full --write"`` writes the planner's table in docs/algorithms.md.
+``make bench ARGS="--only packing --full --write"`` writes the planner's table in docs/research/placement-measured.md.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=300, help="of each run of the whole job (default 300)")
     parser.add_argument("--only", nargs="+", choices=sorted(programs(0)), help="some of the measurements")
     parser.add_argument("--full", action="store_true", help="the planner's bench in full")
-    parser.add_argument("--write", action="store_true", help="put the planner's table into docs/algorithms.md")
+    parser.add_argument("--write", action="store_true", help="put the planner's table into docs/research/placement-measured.md")
     args = parser.parse_args()
     planner = [f"--{name}" for name in ("full", "write") if getattr(args, name)]
     console = Console()

@@ -1,7 +1,8 @@
 """Measure the planner: how few consumers, how little moved, how fast, each beside its aim.
 
 ``python -m tests.bench.packing`` takes a few minutes, ``--full`` looks at more steps beside the exact solver. ``--write`` puts
-the table into docs/algorithms.md. Presets are fixed for whole rows; seeds from 100 on are for tuning, these begin at 0.
+the table into docs/research/placement-measured.md. Presets are fixed for whole rows; seeds from 100 on are for tuning, these
+begin at 0.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from tests.bench.packing_quality import moves, two_dimensions
 from tests.bench.packing_speed import cycle, million, pace
 from tests.bench.rows import Row, put, table
 
-PAGE = ROOT / "docs" / "algorithms.md"
+PAGE = ROOT / "docs" / "research" / "placement-measured.md"
 PARTS = ("moves", "exact", "bounds", "two", "million", "pace", "cycle")
 
 
@@ -45,7 +46,7 @@ def main() -> int:
     """Measure, print and, if asked, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="more steps and repetitions")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/algorithms.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/research/placement-measured.md")
     parser.add_argument("--seeds", type=int, default=8, help="how many streams per setting (default 8)")
     parser.add_argument("--seed-base", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="some of the measurements")

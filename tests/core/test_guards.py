@@ -21,7 +21,9 @@ from autoscaler.model import Finding, GroupState, HandoverDone, LoadSnapshot, Re
 from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, observation, owned, policy, rates, snapshot, state, tp
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "concepts" / "guards.md").read_text(encoding="utf-8")
+HOLDING = (DOCS / "tasks" / "hold.md").read_text(encoding="utf-8")
 LOOKS_AT = {"partitions", "measured", "settled"}  # rows that no setting is behind
 FOUND = Finding.of(What.OVERLOADED, consumers=(0,), load_bytes_per_s=100, limit_bytes_per_s=88)
 OPEN = {"cron": "0 22 * * *", "duration_min": 60}  # at T0
@@ -42,9 +44,10 @@ def test_the_page_shows_the_table_as_it_is() -> None:
     assert rows == [(path_of(g.name), g.reason.value, "yes" if g.hard else "no") for g in GUARDS]
 
 
-def test_the_page_names_every_setting_of_a_window_and_of_the_guards() -> None:
-    settings = {*in_file(Window), *(path_of(g.name) for g in GUARDS), "moves.pause"} - LOOKS_AT
+def test_the_pages_name_every_setting_of_a_window_and_of_the_guards() -> None:
+    settings = {*(path_of(g.name) for g in GUARDS), "moves.pause"} - LOOKS_AT
     assert [name for name in sorted(settings) if not re.search(rf"\b{re.escape(name)}\b", PAGE)] == []
+    assert [name for name in sorted(in_file(Window)) if not re.search(rf"\b{re.escape(name)}\b", HOLDING)] == []
 
 
 def test_rows_are_named_for_the_settings_behind_them() -> None:

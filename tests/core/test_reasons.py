@@ -6,18 +6,20 @@ from pathlib import Path
 from autoscaler.model import Reason
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| `([A-Z_]+)` \| ([a-z, ]+) \| (.+) \| (.+) \|$", re.MULTILINE)
-ROWS = ROW.findall((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
-KINDS = {name: set(kind.split(", ")) for name, kind, _, _ in ROWS}
+PAGE = (ROOT / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
+HEADING = re.compile(r"^## `(\w+)`\n\n\*([A-Z][a-z, ]+)\.\*\n\n\*\*Cause\.\*\* (.+)\n\n\*\*Remedy\.\*\* (.+)$", re.MULTILINE)
+ROWS = HEADING.findall(PAGE)
+KINDS = {name: set(kind.lower().split(", ")) for name, kind, _, _ in ROWS}
 CORE = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "autoscaler" / "core").rglob("*.py")))
 
 
-def test_every_reason_is_explained_once() -> None:
-    assert sorted(name for name, *_ in ROWS) == sorted(Reason)
+def test_every_reason_has_one_heading_with_cause_and_remedy() -> None:
+    assert re.findall(r"^## `?(\w+)`?", PAGE, re.MULTILINE) == sorted(Reason)
+    assert [name for name, *_ in ROWS] == sorted(Reason)
 
 
 def test_every_reason_says_what_it_means_and_what_to_do() -> None:
-    assert [name for name, _, meaning, action in ROWS if len(meaning) < 20 or not action.strip()] == []
+    assert [name for name, _, cause, remedy in ROWS if len(cause) < 20 or len(remedy) < len("Nothing.")] == []
 
 
 def test_reasons_that_are_reserved_are_those_the_code_does_not_give() -> None:

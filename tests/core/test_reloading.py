@@ -173,6 +173,6 @@ def test_a_preset_that_is_taken_out_with_its_algorithm_is_no_contradiction(tmp_p
 
 def test_settings_that_need_a_restart_are_settings_and_the_page_names_them() -> None:
     assert set(Group.model_fields) > NEEDS_RESTART
-    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tasks" / "upgrade.md").read_text(encoding="utf-8")
     said = page[page.index("A restart is needed") : page.index("what else the file says")]
     assert all(f"`{path_of(name)}`" in said for name in NEEDS_RESTART - {"group"})

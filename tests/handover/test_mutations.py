@@ -50,7 +50,7 @@ def test_every_mutation_is_noticed_and_every_check_needed() -> None:
 
 
 def test_the_page_names_every_mutation() -> None:
-    page = Path(__file__).resolve().parents[2].joinpath("docs/handover.md").read_text(encoding="utf-8")
+    page = Path(__file__).resolve().parents[2].joinpath("docs/design/mutations.md").read_text(encoding="utf-8")
     assert [m.name for m in ALL if f"| {m.name}" not in page] == []
 
 

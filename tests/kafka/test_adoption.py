@@ -1,4 +1,4 @@
-"""A group that subscribes is adopted and goes back, by the steps and commands of docs/application.md, with the whole job."""
+"""A group that subscribes is adopted and goes back, by the steps and commands of docs/tasks/adopt.md, with the whole job."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
-from tests.kafka.test_application import ROOT, commands
+from tests.kafka.test_application import ADOPTING, ROOT, commands
 from tests.until import until
 
 TOPIC = GROUP = "orders"  # as in the page's configuration
@@ -116,7 +116,7 @@ class Group:
                 child.wait(60)
             except subprocess.TimeoutExpired:
                 child.kill()
-        _, _, stop_workers = commands("Adopt a group")
+        _, _, stop_workers = commands(ADOPTING)
         self.run(stop_workers).wait(60)
 
 
@@ -133,7 +133,7 @@ def adopted(own_broker: Broker, tmp_path: Path) -> Iterator[Group]:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_group_that_subscribes_is_adopted_and_goes_back_and_nothing_is_lost(adopted: Group) -> None:
-    validate, start, stop_workers = commands("Adopt a group")
+    validate, start, stop_workers = commands(ADOPTING)
     group = adopted
     old = [group.subscribe(), group.subscribe()]
     group.produce(2000)

@@ -1,4 +1,4 @@
-"""The permissions that docs/operations.md names for a job that only advises: enough, none too many, and none to write with."""
+"""The permissions of docs/reference/permissions.md for a job that only advises: enough, none too many, and none to write with."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""docs/application.md: it shows the files as they are, names every setting, and what it shows runs."""
+"""The pages on writing a consumer: they show the files as they are, name every setting, and what they show runs."""
 
 import contextlib
 import dataclasses
@@ -21,30 +21,33 @@ from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-PAGE = ROOT / "docs" / "application.md"
+WRITING = ROOT / "docs" / "tasks" / "consumer.md"
+ADOPTING = ROOT / "docs" / "tasks" / "adopt.md"
+LIBRARY = ROOT / "docs" / "reference" / "library.md"
+METRICS = ROOT / "docs" / "reference" / "metrics.md"
 
 
-def section(title: str) -> str:
-    """Return the text of a section of the page."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def section(page: Path, title: str) -> str:
+    """Return the text of a section of a page."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found, title
     return found[1]
 
 
-def commands(title: str) -> list[str]:
-    """Return the command lines of a section, in their order, without what is remarked behind them."""
-    blocks = re.findall(r"^ *```\n(.*?)^ *```", section(title), re.MULTILINE | re.DOTALL)
+def commands(page: Path) -> list[str]:
+    """Return the command lines of a page, in their order, without what is remarked behind them."""
+    blocks = re.findall(r"^ *```\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("name", ["orders.py", "orders.yaml", "exporter.py"])
-def test_the_page_shows_the_file_as_it_is(name: str) -> None:
-    blocks = re.findall(r"^```\w+\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize(("page", "name"), [(WRITING, "orders.py"), (WRITING, "orders.yaml"), (METRICS, "exporter.py")])
+def test_the_page_shows_the_file_as_it_is(page: Path, name: str) -> None:
+    blocks = re.findall(r"^```\w+\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert (EXAMPLES / name).read_text(encoding="utf-8") in blocks
 
 
 def test_the_page_names_every_setting_with_its_default() -> None:
-    said = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section("Settings"), re.MULTILINE))
+    said = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section(LIBRARY, "Settings"), re.MULTILINE))
     fields = {f.name: f for f in dataclasses.fields(WorkerSettings) if f.repr}  # not shown: how the connection was read
     assert set(said) >= set(fields)
     for name, field in fields.items():

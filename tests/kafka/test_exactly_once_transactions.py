@@ -178,7 +178,7 @@ def test_the_permissions_that_the_page_names_are_enough_and_needed(
         assert write() is Outcome.COMMITTED
         with caplog.at_level("WARNING", logger="autoscaler.kafka"):
             assert fencing.fence(job, group, (me,)) == []
-        assert any("see docs/operations.md" in r.getMessage() for r in caplog.records)
+        assert any("see docs/reference/permissions.md" in r.getMessage() for r in caplog.records)
         permissions.grant("job", *of_id)
         until("it is fenced: a permission takes a moment", lambda: fencing.fence(job, group, (me,)) == [me], within_s=LONG_S)
         assert write() is Outcome.OVER

@@ -1,4 +1,4 @@
-"""The permissions that docs/operations.md names: enough for a whole step of a managed group, and none too many."""
+"""The permissions that docs/reference/permissions.md names: enough for a whole step of a managed group, and none too many."""
 
 import json
 import os
@@ -162,7 +162,7 @@ def test_a_missing_permission_for_the_logs_is_named(  # noqa: PLR0917  (fixtures
             return str(e)
         return ""
 
-    wanted = f"this user may not {named} {log}: give it the permission, see docs/operations.md"
+    wanted = f"this user may not {named} {log}: give it the permission, see docs/reference/permissions.md"
     try:
         until(wanted, said, lambda text: wanted in text, every_s=0.1)
     finally:

@@ -84,8 +84,8 @@ def await_cycles(lines: Path, wanted: int) -> None:
 
 
 def on_the_page() -> frozenset[str]:
-    """Return the requests that docs/operations.md names."""
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    """Return the requests that docs/reference/requests.md names."""
+    page = (ROOT / "docs" / "reference" / "requests.md").read_text(encoding="utf-8")
     (section,) = [x for x in page.split("\n## ") if x.startswith("What it asks of brokers")]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
     return frozenset(request.strip().upper() for row in rows for request in row.split(","))

@@ -1,4 +1,4 @@
-"""A whole step of a managed group on a guarded broker, with the permissions that docs/operations.md names."""
+"""A whole step of a managed group on a guarded broker, with the permissions that docs/reference/permissions.md names."""
 
 import json
 from collections.abc import Callable

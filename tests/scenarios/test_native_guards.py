@@ -1,4 +1,4 @@
-"""The guards' table, row by row: does it hold a native group? docs/native.md says the same."""
+"""The guards' table, row by row: does it hold a native group? docs/reference/native.md says the same."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load
 from tests.scenarios.native_world import NativeWorld, Work, even
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "native.md").read_text(encoding="utf-8")
 Measured = Callable[[TopicPartition, float], PartitionLoad]
 HIGH, LOW = 600.0, 100.0  # of 16 partitions, 80 bytes/s to a consumer; before it, 300: four consumers
 

@@ -260,7 +260,7 @@ class SparkTables:
 
 
 def register_views(spark: SparkSession, root: Path) -> None:
-    """Make temporary views of the tables below ``root`` and of the questions that ``docs/audit.md`` explains.
+    """Make temporary views of the tables below ``root`` and of the questions that ``docs/tasks/history.md`` explains.
 
     Where Spark's Python workers cannot import this package, all but ``partition_loads`` can be asked. Columns that the tables of
     an earlier release do not have yet are null; nothing is written.

@@ -1,4 +1,4 @@
-"""SQL of the views that answer an operator's questions; ``docs/audit.md`` shows them at work.
+"""SQL of the views that answer an operator's questions; ``docs/tasks/history.md`` shows them at work.
 
 Beside the path: read by ``jobs/history.py`` and by any other Spark session. The four tables' names are views of the same
 name, so that everything here is plain SQL over them. Of 0 consumers an earlier release spoke where none were asked for yet.

@@ -105,7 +105,7 @@ class KnownGroups:
 
     def _refuse(self, topic: str | None, error: KafkaError) -> None:
         if error.code() in DENIED and topic:  # without a topic it is the client's group, which is never used
-            self._fail(topic, f"this user may not read {topic}: give it the permission, see docs/operations.md")
+            self._fail(topic, f"this user may not read {topic}: give it the permission, see docs/reference/permissions.md")
 
     def _fail(self, topic: str, why: str) -> None:
         with self._follower.progress:

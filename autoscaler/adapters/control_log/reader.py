@@ -317,7 +317,7 @@ class LogReader:
     def _denied(self, what: str, topic: str) -> None:
         if not self.refused:
             self.refused_at = time.monotonic()
-        self.refused[topic] = f"this user may not {what} {topic}: give it the permission, see docs/operations.md"
+        self.refused[topic] = f"this user may not {what} {topic}: give it the permission, see docs/reference/permissions.md"
 
     def _note_facts(self, described: dict[str, Any]) -> None:
         found = {}

@@ -88,7 +88,7 @@ def translated(what: str) -> Iterator[None]:
         error = e.args[0]
         name = error.name() if isinstance(error, KafkaError) else str(error)
         if isinstance(error, KafkaError) and error.code() in DENIED:
-            todo = "give this user the permission, see docs/operations.md"
+            todo = "give this user the permission, see docs/reference/permissions.md"
             raise SettingsError((f"{what}: the cluster refuses ({name}); {todo}",)) from e
         raise TransientError(f"{what}: {name}") from e
     except (TimeoutError, concurrent.futures.TimeoutError) as e:

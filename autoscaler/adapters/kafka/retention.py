@@ -86,7 +86,7 @@ class KafkaRetention:
             if self._refused.get(topic) != why:
                 client_log.warning(
                     "topic %s: how long it keeps its records could not be read (%s), so it is not known when some may be deleted "
-                    "before they are read; it takes DescribeConfigs on the topic, see docs/operations.md", topic, why,
+                    "before they are read; it takes DescribeConfigs on the topic, see docs/reference/permissions.md", topic, why,
                 )  # fmt: skip
         self._refused = refused
 

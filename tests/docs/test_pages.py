@@ -1,0 +1,180 @@
+"""The documentation as a whole: its links, and that reference pages name what the code has."""
+
+import argparse
+import inspect
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autoscaler.adapters.audit.cycle_log import cycle_record
+from autoscaler.cli.main import _parser
+from autoscaler.config.settings import load
+from tests.docs import settings_page
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])
+LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+README_LINES = 150
+QUESTIONS = 20
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code, in which nothing is a link or a heading."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as the site and code hosts make them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
+        text = unicodedata.normalize("NFKD", re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)).encode("ascii", "ignore").decode()
+        found.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_and_anchor_resolves(page: Path) -> None:
+    broken = []
+    for target in LINK.findall(prose(page)):
+        path, _, anchor = target.partition("#")
+        if re.match(r"https?:|mailto:", target):
+            continue
+        to = (page.parent / path).resolve() if path else page
+        outside = page.is_relative_to(DOCS) and not to.is_relative_to(DOCS)  # the site has nothing else
+        if not to.is_file() or outside or (anchor and anchor not in anchors(to)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_pages_that_code_and_settings_name_are_there() -> None:
+    files = [*(ROOT / "autoscaler").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "conf").iterdir()]
+    said = {page for f in files for page in re.findall(r"docs/[\w/-]+\.md", f.read_text(encoding="utf-8"))}
+    assert said
+    assert [page for page in sorted(said) if not (ROOT / page).is_file()] == []
+
+
+def test_the_settings_page_is_what_the_schema_says() -> None:
+    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page(), "python -m tests.docs.settings_page"
+
+
+def subcommands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not inner:
+        yield name.strip(), parser
+    for action in inner:
+        for word, below in action.choices.items():
+            yield from subcommands(below, f"{name} {word}")
+
+
+def test_the_page_of_commands_names_each_with_its_arguments() -> None:
+    page = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for name, parser in subcommands(_parser()):
+        (row,) = [said for said in rows if re.match(rf"{name}\b", said)]
+        for action in parser._actions:
+            word = action.option_strings[-1] if action.option_strings else str(action.metavar)
+            assert word in row or word == "--help", (name, word)
+
+
+def test_the_page_of_exit_codes_has_each_that_the_code_gives() -> None:
+    files = [*(ROOT / "autoscaler").rglob("*.py"), *(ROOT / "jobs").glob("*.py")]
+    given = {code for f in files for code in re.findall(r"^EXIT_\w+ = (\d+)", f.read_text(encoding="utf-8"), re.MULTILINE)}
+    page = (DOCS / "reference" / "exit-codes.md").read_text(encoding="utf-8")
+    assert given <= set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
+
+
+def test_the_page_of_metrics_names_every_field_of_a_cycle() -> None:
+    page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+    fields = re.findall(r'^        "(\w+)":', inspect.getsource(cycle_record), re.MULTILINE)
+    assert len(fields) > len("a handful")
+    assert [f for f in fields if f"`{f}`" not in page] == []
+
+
+def test_every_decision_is_listed() -> None:
+    page = (DOCS / "design" / "decisions.md").read_text(encoding="utf-8")
+    assert [p.name for p in sorted((DOCS / "decisions").glob("*.md")) if f"../decisions/{p.name}" not in page] == []
+
+
+def test_the_first_page_answers_questions() -> None:
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    rows = [row for row in page.split("## Find an answer")[1].split("\n## ")[0].splitlines() if row.startswith("| ")][1:]
+    assert len(rows) >= QUESTIONS
+    assert [row for row in rows if "](" not in row] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+# --- what pages tell one to write and to run ---------------------------------------------------------------------------
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the blocks of code of a page with their languages."""
+    found = re.findall(r"^( *)```(\w*)\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [(language, textwrap.dedent(text)) for _, language, text in found]
+
+
+def configurations() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for language, text in blocks(page):
+            if language == "yaml":
+                yield page, text
+            yield from (
+                (page, inner) for inner in re.findall(r"^cat > \S+\.yaml <<END\n(.*?)^END$", text, re.MULTILINE | re.DOTALL)
+            )
+
+
+@pytest.mark.parametrize(("page", "text"), list(configurations()), ids=lambda x: x.stem if isinstance(x, Path) else "")
+def test_every_configuration_on_a_page_is_valid(page: Path, text: str, tmp_path: Path) -> None:
+    """What is left out on the page, because only a part is shown, is what the least configuration has."""
+    data = yaml.safe_load(text)
+    if not {"groups", "clusters"} & set(data):  # settings of a group
+        data = {"groups": [{"group": "orders", "topics": ["orders"], **data}]}
+    (tmp_path / "secret").write_text("x", encoding="utf-8")
+    file = tmp_path / "c.yaml"
+    whole = {"clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}], "state_dir": str(tmp_path), **data}
+    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    assert load(str(file), connects=False).groups
+
+
+def command_lines() -> Iterator[str]:
+    for page in PAGES:
+        for _, text in blocks(page):
+            yield from (line.split("  #")[0].strip() for line in text.splitlines())
+        yield from re.findall(r"`((?:make|\.venv/bin/\w+|python -m|autoscaler) [^`]*)`", prose(page))
+
+
+def test_every_command_on_a_page_is_one() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    said = {
+        line
+        for line in command_lines()
+        if line.startswith(("make ", ".venv/bin/", "./spark-submit.sh ", "autoscaler ", "python -m "))
+    }
+    assert len(said) > QUESTIONS
+    wrong = []
+    for line in said:
+        words = line.replace(".venv/bin/", "").split()
+        match words:
+            case ["make", target, *_]:
+                right = target in targets
+            case ["python", "-m", module, *_]:
+                right = any((ROOT / f"{module.replace('.', '/')}{end}").is_file() for end in (".py", "/__main__.py"))
+            case ["python", script, *_]:
+                right = (ROOT / script).is_file()
+            case ["autoscaler", "--version"]:
+                right = True
+            case ["autoscaler", *rest]:
+                right = any(" ".join(rest).startswith(name) for name, _ in subcommands(_parser()))
+            case _:
+                right = words[0] == "./spark-submit.sh"
+        if not right:
+            wrong.append(line)
+    assert wrong == []
