@@ -1,8 +1,8 @@
 """Membership of consumer groups, read in the background: implements ``ports.GroupReader`` on Kafka.
 
 One thread asks for all groups every few seconds; a cycle takes the latest answer and never waits. Used for native groups, and to
-refuse a managed group that other consumers subscribe with (``docs/design/protocol.md``, rule 13). It asks with kafka-python: where a
-coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
+refuse a managed group that other consumers subscribe with (``docs/design/protocol.md``, rule 13). It asks with kafka-python:
+where a coordinator goes away meanwhile, the same request of librdkafka aborts the process (docs/decisions/0006).
 """
 
 import logging
