@@ -12,7 +12,7 @@ TESTS ?= tests
 ARGS ?=
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install develop java browser jars demo check test soak siege simulate bench evaluate docs clean
+.PHONY: help install develop java browser jars demo check test chaos bench evaluate docs clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,13 +60,8 @@ check: .venv/developed ## style, types and layers
 test: develop jars browser ## every test that takes less than a minute, real broker and Spark included
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
-soak: siege simulate ## siege and simulate, one after the other: hours
-
-siege: develop jars ## an hour of kills, freezes and outages among real processes; ARGS="--minutes 10 --seed 2 --report FILE"
-	@$(BIN)/python -m tests.kafka.siege --minutes 60 $(ARGS)
-
-simulate: develop ## a million simulated histories of the handover; ARGS="--schedules 50000 --first 10000", ARGS="--seed 7"
-	@$(BIN)/python -m tests.handover.soak $(ARGS)
+chaos: develop jars ## an hour of kills, freezes, outages and long random runs; ARGS="--minutes 10 --seed 7"
+	@exec $(BIN)/python -m tests.chaos $(ARGS)
 
 bench: develop jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)

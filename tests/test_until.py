@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tests.until import until
+from tests.until import throughout, until
 
 
 def test_it_returns_the_first_that_holds() -> None:
@@ -35,3 +35,13 @@ def test_an_error_that_passes_is_not_yet_and_any_other_ends_it() -> None:
     errors += [ValueError("always")] * 1000
     with pytest.raises(AssertionError, match=r"last seen: ValueError\('always'\)"):
         until("it", look, passing=(ValueError,), within_s=0.05, every_s=0.01)
+
+
+def test_what_holds_throughout_is_looked_at_until_the_end_and_once_at_least() -> None:
+    seen = list[int]()
+    throughout("it", lambda: seen.append(1), for_s=0.05, every_s=0.001)
+    assert len(seen) > 1
+    throughout("it", lambda: seen.append(1), for_s=0.0)
+    numbers = count()
+    with pytest.raises(AssertionError, match=r"few: no more after 0\.\d s of 30; seen: 3"):
+        throughout("few", lambda: next(numbers), lambda n: n < 3, for_s=30, every_s=0)

@@ -1,4 +1,8 @@
-"""How tests and benches wait: they look again and again until something is there, and say what they saw last."""
+"""How tests and benches wait: they look again and again until something is there, and say what they saw last.
+
+Nothing else under ``tests`` sleeps, and lint sees to it: who waits for something says what (``until``), who shows that something
+stays as it is looks all the time (``throughout``), and where time itself is the subject that is said too (``let_pass``).
+"""
 
 import time
 from collections.abc import Callable
@@ -68,3 +72,33 @@ def until(
             msg = f"{what}: did not come within {within_s:.0f} s; last seen: {last}\n{explain()}"
             raise AssertionError(msg)
         time.sleep(every_s)
+
+
+def throughout(
+    what: str, look: Callable[[], T], holds: Callable[[T], object] = lambda _: True, *, for_s: float, every_s: float = 0.02
+) -> None:
+    """Look for so long, and at least once: what is seen holds each time.
+
+    Args:
+        what: What is to hold, for the message.
+        look: Returns what there is now, or asserts it itself.
+        holds: Whether that is as it should be.
+        for_s: How long to look.
+        every_s: Pause between two looks.
+
+    Raises:
+        AssertionError: Once it did not hold; with what was seen and when.
+    """
+    began = time.monotonic()
+    while True:
+        seen = look()
+        at_s = time.monotonic() - began
+        assert holds(seen), f"{what}: no more after {at_s:.1f} s of {for_s:.0f}; seen: {seen}"
+        if at_s >= for_s:
+            return
+        time.sleep(every_s)
+
+
+def let_pass(seconds: float) -> None:
+    """Let time pass where that is the subject: a lease that ends, an outage, an application that is slow."""
+    time.sleep(seconds)

@@ -1,6 +1,5 @@
 """One contract for ``WorkerPool``, kept by the fake and by real processes."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import TransientError
 from autoscaler.ports import PoolState, WorkerPool
 from autoscaler.testing import FakeClock, FakePool
-from tests.until import until
+from tests.until import let_pass, until
 
 NOBODY: frozenset[int] = frozenset()
 WORKER = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nwhile True: time.sleep(1)"
@@ -58,7 +57,7 @@ class ProcessWorld:
         until(f"{slot} has ended", lambda: slot not in self.pool.observe().running)
 
     def passes(self) -> None:
-        time.sleep(0.02)
+        let_pass(0.02)
 
     def close(self) -> None:
         self.pool.stop_all(5.0)

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from autoscaler.controller.cluster_executor import Lanes, Waits
+from tests.until import let_pass
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_lanes_that_are_prompt_have_ended_when_the_call_returns() -> None:
     lanes, ran = Lanes(30.0), list[str]()
 
     def work(name: str) -> None:
-        time.sleep(0.02)
+        let_pass(0.02)
         ran.append(name)
 
     for _ in range(5):

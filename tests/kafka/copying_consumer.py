@@ -10,12 +10,12 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from autoscaler.worker import ManagedConsumer
 from autoscaler.worker.transactions import Output, Transactions
+from tests.until import let_pass
 
 TO, WORK_S, STOP_AT, HOLD = os.environ["COPY_TO"], float(os.environ["COPY_S"]), os.environ["STOP_AT"], Path(os.environ["HOLD"])
 
@@ -48,7 +48,7 @@ def main() -> None:
     with ManagedConsumer(batch_size_bytes=2_000, wait_time_s=0.02, exactly_once=True) as consumer:
         for batch in consumer:
             for message in batch:
-                time.sleep(WORK_S)
+                let_pass(WORK_S)
                 batch.produce(TO, f"{message.partition()} {message.offset()}", partition=message.partition())
 
 

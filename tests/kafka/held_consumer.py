@@ -7,13 +7,13 @@ Environment: MAX_BATCH_S. Each record that was processed leaves a line ``partiti
 
 import logging
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from autoscaler.worker import ManagedConsumer, effect_loop
 from autoscaler.worker.delivery import Run
 from autoscaler.worker.offsets import Offsets
+from tests.until import let_pass, throughout
 
 LONGEST_S = float(os.environ["MAX_BATCH_S"])
 LOG = Path(os.environ["CONSUMER_LOG_DIR"]) / "done.log"
@@ -22,21 +22,18 @@ LOG = Path(os.environ["CONSUMER_LOG_DIR"]) / "done.log"
 def process(consumer: ManagedConsumer, said: bytes | None) -> None:
     match said:
         case b"hold":
-            time.sleep(3600)
+            let_pass(3600)
         case b"keep":
-            until = time.monotonic() + 3 * LONGEST_S
-            while time.monotonic() < until:
-                time.sleep(0.05)
-                consumer.keep_alive()
+            throughout("it takes long", consumer.keep_alive, for_s=3 * LONGEST_S, every_s=0.05)
         case b"wedge":
             effect_loop._CLIENT_S = LONGEST_S
-            Offsets._commit_plainly = lambda *_: time.sleep(3600)  # type: ignore[method-assign,assignment]
+            Offsets._commit_plainly = lambda *_: let_pass(3600)  # type: ignore[method-assign,assignment]
         case b"slow":
             effect_loop._CLIENT_S = LONGEST_S
             soon = Offsets._commit_plainly
 
             def late(self: Offsets, wanted: Mapping[Run, int]) -> bool:
-                time.sleep(LONGEST_S / 3)
+                let_pass(LONGEST_S / 3)
                 return soon(self, wanted)
 
             Offsets._commit_plainly = late  # type: ignore[method-assign]

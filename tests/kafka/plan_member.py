@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 from kafka import KafkaConsumer
 
 from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor
+from tests.until import let_pass
 
 bootstrap, group, topic, name, folder, kind = sys.argv[1:]
 name = os.environ.get("AUTOSCALER_WORKER_NAME", name)
@@ -42,7 +42,7 @@ with (Path(folder) / f"{name}.log").open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"p": record.partition, "o": record.offset}) + "\n")
         out.flush()
         if records:
-            time.sleep(0.02)
+            let_pass(0.02)
             consumer.commit()
         held = sorted(tp.partition for tp in consumer.assignment())
         if (held, assignor.leads) != before:

@@ -7,11 +7,12 @@ comes after every 50 records and at the end.
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from types import FrameType
 
 from confluent_kafka import Consumer, KafkaException
+
+from tests.until import let_pass
 
 told: list[int] = []
 
@@ -46,7 +47,7 @@ def main() -> None:
             message = consumer.poll(0.1)
             if message is None or message.error() is not None:
                 continue
-            time.sleep(0.002)
+            let_pass(0.002)
             log.write(f"{message.partition()} {message.offset()}\n")
             done += 1
             if done % 50 == 0:

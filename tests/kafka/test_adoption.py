@@ -56,7 +56,7 @@ class Group:
 
     def subscribe(self) -> subprocess.Popen[bytes]:
         own = {"OLD_BOOTSTRAP": self.broker.bootstrap, "OLD_GROUP": GROUP, "OLD_TOPIC": TOPIC}
-        own["CONSUMER_LOG_DIR"] = str(self.folder)
+        own |= {"CONSUMER_LOG_DIR": str(self.folder), "PYTHONPATH": str(ROOT)}
         script = str(Path(__file__).with_name("subscribed_consumer.py"))
         self.children.append(subprocess.Popen([sys.executable, script], env={**os.environ, **own}))
         return self.children[-1]

@@ -19,7 +19,7 @@ from autoscaler.model import LoadSnapshot, RateSource
 from autoscaler.streaming.lag import GroupRules
 from tests.conftest import create_topic
 from tests.kafka.measuring import Measured
-from tests.until import until
+from tests.until import let_pass, until
 
 WINDOW_S, IDLE_S, BATCHES, BATCHES_PER_S, PARTITIONS = 90.0, 2.0, 32, 8, 2
 BATCH, RECORD, LARGE = 60, 1000, 900_000  # records of a batch, bytes of a record and of one that is large
@@ -117,7 +117,7 @@ def compare(
             shrunk |= any(size < sizes.get(partition, 0) for partition, size in now.items())
             sizes |= now
             assert time.monotonic() < began + WINDOW_S, "the load is longer than the window, or no log has shrunk in it"
-            time.sleep(0.05)
+            let_pass(0.05)
         sent, records = producer.wire() - before, producer.sent - sent_before
         found = measured.until(lambda s: s.known and sum((p.log_end or 0) - ends[p.partition] for p in s.loads) >= records)
     assert all(p.window_s < WINDOW_S for p in found.loads), "the load is longer than the window"

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.devtools.verify.__main__ import check, main
 from autoscaler.devtools.verify.finding import Finding
 from autoscaler.devtools.verify.run import EvidenceError, Run
+from tests.until import until
 
 pytestmark = pytest.mark.broker
 
@@ -508,8 +510,8 @@ def test_records_that_left_the_topic_cannot_be_vouched_for(
     for future in admin.delete_records([TopicPartition(made.topic, 0, 4)]).values():
         future.result(timeout=30)
     reader = Consumer({**broker.connection(), "group.id": "none"})
-    while reader.get_watermark_offsets(TopicPartition(made.topic, 0), timeout=10)[0] != 4:
-        time.sleep(0.05)
+    first = partial(reader.get_watermark_offsets, TopicPartition(made.topic, 0), timeout=10)
+    until("they have left it", first, lambda ends: ends[0] == 4)
     reader.close()
     found = findings(made.write(tmp_path / "run"))["every record processed"]
     assert found.ok is False

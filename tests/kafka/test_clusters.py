@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from tests.conftest import create_topic
 from tests.kafka.shop import CAPACITY, PARTITIONS, ROOT, TOPIC, Shop
 
 RATES = {"east": 500_000.0, "west": 120_000.0}
+KNOWN_FOR_S = 8.0
 NEEDED = {"east": 3, "west": 1}  # of consumers of 300,000 bytes/s, of which four fifths are planned with
 
 
@@ -31,6 +33,7 @@ class Two(Shop):
     def begin(self, brokers: dict[str, Broker]) -> None:
         """Write the configuration and let records arrive."""
         settings = yaml.safe_load(self.config.read_text())
+        settings["measure"]["known_for"] = KNOWN_FOR_S  # a busy machine takes its time from a sample to a decision
         (group,) = settings["groups"]
         where = {name: broker.bootstrap for name, broker in brokers.items()} | {"gone": "127.0.0.1:1"}
         settings["clusters"] = [{"name": n, "connection": {"bootstrap.servers": b}} for n, b in where.items()]
@@ -84,6 +87,15 @@ def shop(brokers: dict[str, Broker], tmp_path: Path) -> Iterator[Two]:
 
 
 STALE_S = 13.0  # stale_after_s is 10
+READ_TIMEOUT_S = 2.0  # as it is by default
+
+
+def pace(cycles: list[dict[str, object]]) -> float:
+    """Return how far the samples are apart that cycles have decided on, as a rule."""
+    samples = [float(str(c["t"])) - float(str(c["sample_age_s"])) for c in cycles]
+    apart = [b - a for a, b in itertools.pairwise(samples)]
+    assert min(apart) > 0, "each has measured anew"
+    return statistics.median(apart)
 
 
 def away(shop: Two, since: float) -> None:
@@ -95,19 +107,18 @@ def late(cycle: dict[str, object], since: float) -> bool:
     return float(str(cycle["t"])) > since + STALE_S
 
 
-def held(shop: Two, since: float) -> None:
+def held(shop: Two, since: float, usual_s: float) -> None:
     """Assert what a cluster that is away may cost: its own group's freshness, and nobody else anything."""
     east, west = shop.of("east", since), shop.of("west", since)
-    assert not any(c["known"] for c in east if float(str(c["t"])) > since + 6), "known_for_s, and what a cycle takes"
+    assert not any(c["known"] for c in east if late(c, since))
     stale = [c["reason"] for c in east if late(c, since)]
     assert len(stale) > 3
     assert set(stale) <= {"STALE_INPUT", "NOT_READY"}
     assert all(int(str(c["consumers"])) >= NEEDED["east"] for c in east)
     assert not any("remove" in str(c["actions"]) for c in east)
     assert all(c["known"] for c in west), [c["detail"] for c in west if not c["known"]]
-    assert all(float(str(c["sample_age_s"])) < 4 for c in west)
-    times = [float(str(c["t"])) for c in west]
-    assert max(b - a for a, b in itertools.pairwise(times)) < 6, "the read deadline, its trigger, and a busy machine"
+    assert len(west) >= len(east) - 1, "each trigger has a cycle of every group"
+    assert pace(west) <= 2 * usual_s + READ_TIMEOUT_S, "what was usual on this machine, and one wait for the broker that is away"
 
 
 @pytest.mark.spark
@@ -125,7 +136,8 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
 
     shop.wait("both groups at work", settled, 240)
     at = time.time()
-    shop.wait("some more cycles", lambda: len(shop.of("east", at)) > 3 and len(shop.of("west", at)) > 3)
+    shop.wait("some more cycles", lambda: all(len(shop.of(n, at)) > 5 for n in RATES))
+    usual_s = pace(shop.of("west", at))
     for name, rate in RATES.items():  # topics and partitions have the same names, and each group its own rates
         measured = [float(str(c["total_bytes_per_s"])) for c in shop.of(name, at)]
         assert all(0.8 * rate < m < 1.3 * rate for m in measured), (name, measured)
@@ -139,13 +151,13 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
         away(shop, at)
     finally:
         hung.resume()
-    held(shop, at)
+    held(shop, at, usual_s)
     shop.wait("both groups at work again", settled, 120)
 
     brokers["east"].stop()  # nobody listens there
     at = time.time()
     away(shop, at)
-    held(shop, at)
+    held(shop, at, usual_s)
     assert supervisor.poll() is None
 
     supervisor.terminate()

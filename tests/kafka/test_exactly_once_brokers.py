@@ -1,6 +1,5 @@
 """Exactly once on three brokers that are killed one after the other: leaders, coordinators and open transactions move."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from autoscaler.devtools.broker import Cluster
 from tests.kafka.conftest import Produce
 from tests.kafka.test_exactly_once import PARTITIONS, copying_on, once
+from tests.until import throughout
 
 LEASE_S = 12.0  # Kafka needs up to nine seconds to notice that a broker is gone
 
@@ -22,10 +22,7 @@ def test_killed_brokers_leave_every_record_copied_once(
             produce(copying.topic, dict.fromkeys(range(PARTITIONS), 300), size=100, cluster=three_brokers)
             total += 300
             node.kill()
-            until = time.monotonic() + 4.0
-            while time.monotonic() < until:
-                copying.look()
-                time.sleep(0.1)
+            throughout("it is away", copying.look, for_s=4.0, every_s=0.1)
             three_brokers.start()
             copying.start()
             copying.give(0, 1, 0, 1)

@@ -4,7 +4,6 @@ import os
 import signal
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -17,7 +16,7 @@ from autoscaler.errors import PermanentError
 from autoscaler.handover.records import Incarnation
 from autoscaler.worker.transactions import Outcome, Output, Transactions, fence
 from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
-from tests.until import until
+from tests.until import let_pass, until
 
 MakeTopic = Callable[..., str]
 Make = Callable[..., Transactions]
@@ -131,16 +130,16 @@ class Interrupted(list[Output]):
 
     def __iter__(self) -> Iterator[Output]:
         yield self[0]
-        time.sleep(1.0)  # it has been sent
+        let_pass(1.0)  # it has been sent
         os.kill(self.pid, signal.SIGSTOP)
         threading.Thread(target=self._go_on).start()
         yield self[1]
 
     def _go_on(self) -> None:
-        deadline = time.monotonic() + LONG_S
-        while not self.given_up() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(self.pid, signal.SIGCONT)
+        try:
+            until("it is given up", self.given_up, within_s=LONG_S)
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
 
 def test_what_cannot_be_sent_in_time_is_aborted_and_can_be_tried_again(

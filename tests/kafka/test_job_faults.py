@@ -14,6 +14,8 @@ from autoscaler.handover.records import CONTROL_TOPIC, LEASE_S, Incarnation, Pla
 from tests.conftest import create_topic
 from tests.kafka.shop import GROUP, PARTITIONS, TOPIC, Shop, assert_all_holds
 
+AWAY_CYCLES = 12  # longer than a group waits before it shrinks
+
 
 def awaited(broker: Cluster) -> set[tuple[Tp, Incarnation]]:
     """Return which releases the latest plan waits for that have not been written."""
@@ -65,8 +67,8 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
     incarnations = shop.at_work(since=at - 3)
     assert len(incarnations) == consumers
     shop.broker.stop()
-    time.sleep(25)
-    shop.broker.restart()  # half a minute, with its start
+    shop.wait("cycles that know nothing", lambda: len([c for c in shop.cycles(at) if not c["known"]]) >= AWAY_CYCLES)
+    shop.broker.restart()
     back = time.time()
     shop.wait("measuring again", lambda: any(c["known"] and c["reason"] != "NOT_READY" for c in shop.cycles(time.time() - 1)))
     away = shop.cycles(at)

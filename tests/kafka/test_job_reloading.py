@@ -63,7 +63,7 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     logged = shop.directory / "state" / "logs" / "job.log"
     wrong = f"groups.{GROUP}.holds.pinned"
     shop.wait("saying what is wrong", lambda: any(wrong in f.read_text() for f in (said, logged) if f.exists()))
-    time.sleep(5)
+    shop.wait("cycles since then", lambda: len(shop.cycles(at + 1)) >= 5)
     assert {c["consumers"] for c in shop.cycles(at + 1)} == {3}
 
     at = edit(shop, holds={"pinned": 1})

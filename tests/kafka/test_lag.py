@@ -20,7 +20,7 @@ from tests.builders import moment
 from tests.conftest import create_topic
 from tests.contracts.publishers import commit
 from tests.kafka.measuring import Measured
-from tests.until import until
+from tests.until import let_pass, until
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def test_lag_in_seconds_is_the_age_of_what_is_unread_whatever_the_rate_is_now(
         produce(topic, {0: 1000})
         after = measured.one().sample_ts
         for _ in range(4):
-            time.sleep(1)
+            let_pass(1)
             produce(topic, {0: 1})
             found = measured.one()
         assert found.loads[0].lag_records == 1004
@@ -250,15 +250,19 @@ def test_when_a_backlog_is_worked_off_is_foretold_by_what_is_committed(
         measured.until(lambda s: s.known and s.loads[0].lag_records == backlog and s.loads[0].records_per_s == 0)
         began, told = time.time(), dict[float, float]()
         seen = Consumption()
-        while (left := (found := measured.one()).loads[0].lag_records) != 0:
-            assert left is not None
+
+        def consumed() -> LoadSnapshot:
+            nonlocal seen
+            found = measured.one()
+            assert found.loads[0].lag_records is not None
             seen = seen.measured(found, moment(found.sample_ts))
             close_s = time_to_close(found.loads[0], seen.rate(zero, 0.0))
-            if close_s is not None:
+            if found.loads[0].lag_records and close_s is not None:
                 told[found.sample_ts] = close_s
             commit(broker, group, topic, {0: min(backlog, int(pace * (time.time() - began)))})
-            time.sleep(0.2)
-        over = found.sample_ts
+            return found
+
+        over = until("all is consumed", consumed, lambda found: found.loads[0].lag_records == 0, every_s=0.2).sample_ts
     early = {at: told[at] for at in sorted(told) if 8 < at - began < 15}
     assert early
     for at, close_s in early.items():

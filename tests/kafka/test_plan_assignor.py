@@ -1,6 +1,7 @@
 """Three real members whose leader asks the controller: through changed placements, a leader's death, and its absence."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,9 +24,10 @@ from autoscaler.assignor import Placements, PlanAssignor, placement_follower
 from autoscaler.devtools.broker import Broker
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
-from tests.until import until
+from tests.until import let_pass, throughout, until
 
 PARTITIONS, PATIENCE_S = 6, 150.0
+ROOT = Path(__file__).resolve().parents[2]
 MEMBER = Path(__file__).with_name("plan_member.py")
 NAMES = ("m-0", "m-1", "m-2")
 
@@ -40,8 +42,10 @@ class Members:
 
     def start(self, name: str) -> None:
         where, how = self.command
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with (self.folder / f"{name}.err").open("ab") as err:
-            self.running[name] = subprocess.Popen([sys.executable, str(MEMBER), *where, name, *how], stderr=err)
+            command = [sys.executable, str(MEMBER), *where, name, *how]
+            self.running[name] = subprocess.Popen(command, stderr=err, env=environment)
 
     def lines(self, name: str) -> list[dict[str, object]]:
         file = self.folder / f"{name}.log"
@@ -199,10 +203,7 @@ def test_a_log_is_read_on_where_reading_ended(broker: Broker, group: str, monkey
         before = len(opened)
         Fails.failing = True
         until("another connection", lambda: len(opened) > before)
-        over = time.monotonic() + 3
-        while time.monotonic() < over:
-            assert reader.latest() is None, "nobody has written it again"
-            time.sleep(0.01)
+        throughout("nobody has written it again", reader.latest, lambda seen: seen is None, for_s=3, every_s=0.01)
         writer.publish(owners("any", "y", "y"))
         until("it is read", lambda: reader.latest() is not None)
     finally:
@@ -223,7 +224,7 @@ def test_members_follow_the_same_placement_again_when_its_controller_is_back(
         members.wait("all is held", lambda: sorted(p for h in members.held().values() for p in h) == list(range(PARTITIONS)))
         placements.publish(owners(topic, *names))
         members.wait("as written", lambda: members.held() == {n: as_written(*names)[n] for n in NAMES[:2]})
-        time.sleep(6)  # nobody writes
+        let_pass(6)  # nobody writes
         members.start("m-2")
         members.wait("sticky", lambda: sorted(map(len, members.held().values())) == [2, 2, 2])
 
@@ -233,10 +234,7 @@ def test_members_follow_the_same_placement_again_when_its_controller_is_back(
 
         members.wait("as written, again", as_before)
         changes = sum(len(members.lines(n)) for n in NAMES)
-        over = time.monotonic() + 8  # longer than it counts, if it were not written again
-        while time.monotonic() < over:
-            assert as_before()
-            time.sleep(0.1)
+        throughout("as before", as_before, bool, for_s=8, every_s=0.1)  # longer than it counts, if it were not written again
         assert sum(len(members.lines(n)) for n in NAMES) == changes, "it is written again and again, and asked for once"
     finally:
         placements.close()

@@ -17,7 +17,7 @@ from tests.kafka.measuring import Measured
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker
 from tests.kafka.whole_step import controller, of_job, plan
-from tests.until import until
+from tests.until import let_pass, until
 
 OLD, NEW = "what it was before", "what it is by now"
 LAPSED_S = 75.0  # for so long the first certificate is good: a busy machine takes its time to connect everybody
@@ -122,7 +122,7 @@ def test_every_client_of_the_job_takes_a_renewed_certificate_and_none_says_its_k
     try:
         until("all work", lambda: everybody.working(0.0), all, every_s=0.2)
         everybody.publish()
-        time.sleep(max(0.0, over + 1.0 - time.time()))
+        let_pass(max(0.0, over + 1.0 - time.time()))
         at = time.time()
         until("all work again", lambda: everybody.working(at), all, every_s=0.2)  # who is connected goes on with one that is over
         certified.restart()

@@ -22,7 +22,7 @@ from autoscaler.model import GroupState
 from autoscaler.ports import PlanIntent
 from tests.conftest import create_topic
 from tests.contracts.publishers import KafkaWorld, partitions
-from tests.until import until
+from tests.until import throughout, until
 
 MakeTopic = Callable[..., str]
 
@@ -140,12 +140,7 @@ def test_living_workers_are_never_taken_for_dead(world: KafkaWorld, watch: Kafka
     placed(world)
     world.publisher.close()
     seen(watch, lambda s: s is not None and len(s.workers) == 2)
-    over = time.monotonic() + 3 * world.lease_s
-    while time.monotonic() < over:
-        state = watch.observe()
-        assert state is not None
-        assert len(state.workers) == 2
-        time.sleep(0.05)
+    throughout("both live", watch.observe, lambda s: s is not None and len(s.workers) == 2, for_s=3 * world.lease_s, every_s=0.05)
 
 
 def test_a_group_that_nobody_manages_is_not_known(world: KafkaWorld, logs: ControlLogs) -> None:

@@ -1,7 +1,6 @@
 """Applications that do not return, take long and say so, or end by an error; and a worker that cannot read its control log."""
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import CONTROL_TOPIC, Phase
 from autoscaler.worker.effect_loop import EXIT_HELD
 from tests.kafka.workers import Publisher, Workers
-from tests.until import until
+from tests.until import let_pass, until
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_a_process_that_was_stopped_while_a_commit_took_its_time_goes_on(
     say("slow")
     until("the application has done it", lambda: done(workers) == ["0 0"])
     workers.signal("w-0", signal.SIGSTOP)
-    time.sleep(3 * longest_s)
+    let_pass(3 * longest_s)
     workers.signal("w-0", signal.SIGCONT)
     until("its offset is committed", lambda: control.committed_at(0, 1))
     say("fine")

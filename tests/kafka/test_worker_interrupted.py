@@ -1,7 +1,6 @@
 """Ctrl-C while no broker answers, and again because leaving takes so long: the process ends, and nothing is lost."""
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from confluent_kafka import Producer
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
 from tests.kafka.workers import Publisher, Workers, all_processed
-from tests.until import until
+from tests.until import throughout, until
 
 EACH = 300
 pytestmark = pytest.mark.timeout(600)
@@ -30,8 +29,8 @@ def test_a_second_interrupt_ends_a_worker_that_cannot_leave(own_broker: Broker, 
         all_processed(workers, dict.fromkeys(range(2), EACH))
         own_broker.stop()
         workers.signal("w-0", signal.SIGINT)
-        time.sleep(2)  # it is about to leave, wherever in that it is
-        assert workers.running["w-0"].poll() is None, "it waits for the brokers"
+        process = workers.running["w-0"]
+        throughout("it waits for the brokers", process.poll, lambda code: code is None, for_s=2)  # wherever in leaving it is
         workers.signal("w-0", signal.SIGINT)
         assert workers.ended("w-0") != 0
         own_broker.start()

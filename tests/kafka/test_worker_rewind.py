@@ -1,12 +1,11 @@
 """A commit of an owner that is over lands late and sets the offset back: the next planned move repeats nothing all the same."""
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed
-from tests.until import until
+from tests.until import let_pass, until
 
 
 def test_a_planned_move_repeats_nothing_after_a_late_commit(
@@ -24,7 +23,7 @@ def test_a_planned_move_repeats_nothing_after_a_late_commit(
     produce(topic, {0: 400})
     until("it is stopped within its commit", lambda: not (workers.folder / "armed").exists())
     produce(topic, {0: 100})  # whatever it is about to commit, these are not among it
-    time.sleep(LEASE_S + 1)  # its lease and the margin are over
+    let_pass(LEASE_S + 1)  # its lease and the margin are over
     control.expire(a)
     control.plan({0: b})
     all_processed(workers, {0: 500})

@@ -18,7 +18,7 @@ from tests.conftest import create_topic
 from tests.kafka.permissions import Permissions
 from tests.kafka.secured import CertificateBroker, PasswordBroker
 from tests.kafka.whole_step import ROOT, controller, of_job, of_worker, plan
-from tests.until import until
+from tests.until import let_pass, until
 
 PARTITIONS, RECORDS = 2, 40
 GOOD_FOR_S = 75.0  # the first certificate: a busy machine takes its time to start
@@ -91,7 +91,7 @@ class Scene:
         self.until("more is processed", lambda: len(self.processed()) > before)
         node = self.broker.nodes[0]
         node.signal(signal.SIGSTOP)
-        time.sleep(2.0)  # more than a worker's commits are apart
+        let_pass(2.0)  # more than a worker's commits are apart
         node.kill()
 
 
@@ -126,7 +126,7 @@ def test_a_renewed_certificate_is_taken_before_the_lease_of_the_old_one_is_over(
         with consumer(broker, scene.topic, group, tmp_path) as process:
             first = scene.works()
             broker.certificates.of("worker")
-            time.sleep(max(0.0, over + 1.0 - time.time()))
+            let_pass(max(0.0, over + 1.0 - time.time()))
             assert scene.works() == first, "who is connected goes on"
             scene.cut_within_a_commit()
             broker.restart()

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 
 from autoscaler.assignor import CooperativePlanAssignor, Placements, PlanAssignor, placement_follower
 from autoscaler.handover.placement_record import Placement, encode, key_of
-from tests.until import until
+from tests.until import let_pass, until
 
 FIRST, SECOND = {("a", 0): "m0", ("a", 1): "m0"}, {("a", 0): "m0", ("a", 1): "m1"}
 PATIENCE_S = 20.0
@@ -83,7 +82,7 @@ class Client:
         self.at += len(new)
         if not new:
             self.log.read_up.set()
-            time.sleep(0.001)
+            let_pass(0.001)
         return {self.place: [SimpleNamespace(offset=n, key=k, value=v) for n, (k, v) in new]}
 
     def close(self) -> None:

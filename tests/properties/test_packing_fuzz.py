@@ -1,7 +1,8 @@
 """Random inputs, many and nasty: no planner crashes, runs on without end, loses a partition or overloads anybody.
 
-The quick run draws a thousand inputs, the slow one 100,000; every algorithm gets every input. Input number ``i`` is the same in
-both. A kernel that ran on without end would not see a signal, so the time limit is a thread that ends the process.
+The tests draw a thousand inputs, ``long_run.py`` 100,000 or as many as it has time for; every algorithm gets every input. Input
+number ``i`` is the same in both. A kernel that ran on without end would not see a signal, so the time limit is a thread that ends
+the process.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,6 @@ FAST = [a for a in ALGORITHMS if a != "EXACT"]
 # Of the capacity: fitting forgives 1e-9, staying another one, and a partition that is above by 1e-9 counts as 1.
 ROUNDING = 4e-9
 CAPACITIES = (1.0, 1.0, 1.0, 100.0, 7.5e6, 1e-300, 1e300, 3.0)
-PIECES = 20
 CHANCE = 0.5  # that an option is given
 
 
@@ -288,23 +288,6 @@ def test_a_few_small_inputs_of_the_exact_solver() -> None:
 @pytest.mark.timeout(100, method="thread")
 def test_hundreds_of_inputs_by_rate_and_backlog() -> None:
     both(range(200))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800, method="thread")
-@pytest.mark.parametrize("piece", range(PIECES))
-def test_a_hundred_thousand_inputs_by_rate_and_backlog(piece: int) -> None:
-    size = 100_000 // PIECES
-    both(range(piece * size, (piece + 1) * size))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800, method="thread")
-@pytest.mark.parametrize("piece", range(PIECES))
-@pytest.mark.parametrize("algorithm", FAST)
-def test_a_hundred_thousand_inputs(algorithm: str, piece: int) -> None:
-    size = 100_000 // PIECES
-    run(algorithm, range(piece * size, (piece + 1) * size))
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -float("inf"), -1.0, -1e-300])

@@ -6,7 +6,6 @@ published before. With COUNT the life ends in order after as many cycles; withou
 
 import itertools
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.clock import SystemClock
 from tests.conftest import ROOT, properties
 from tests.streaming import audit_cases as cases
+from tests.until import let_pass
 
 LIFE = 10_000  # seconds from one life to the next, on the clock of the decisions
 
@@ -57,7 +57,7 @@ def live(tables: Path, published: Path, life: int, count: int | None) -> None:
                 plans.write(summarise(decision) + "\n")
                 plans.flush()
                 audit.record(decision, snapshot, cases.outcomes(decision, epoch=decision.epoch + 1), (), state.owner)
-            time.sleep(0.1)
+            let_pass(0.1)
     audit.close()
 
 

@@ -1,5 +1,6 @@
 """Buffer, journal and flusher over tables in memory: killed at every point, refused, delayed."""
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.errors import TransientError
 from autoscaler.ports import ActionOutcome
 from tests.streaming import audit_cases as cases
-from tests.until import until
+from tests.until import throughout, until
 
 
 class KilledError(BaseException):
@@ -393,13 +394,14 @@ def committed(store: Store) -> Counter[str]:
 
 def cycles_for(flusher: Flusher, buffer: Buffer, seconds: float, made: Callable[[float], Cycle]) -> float:
     """Run a cycle every few milliseconds for a while, and return how long that really took."""
-    began, n = time.monotonic(), 0
-    while time.monotonic() < began + seconds:
-        cycle = made(cases.T0 + n)
+    began, numbers = time.monotonic(), itertools.count()
+
+    def run() -> None:
+        cycle = made(cases.T0 + next(numbers))
         buffer.add(cycle)
         flusher.wake(at_once=cycle.acted)
-        n += 1
-        time.sleep(0.005)
+
+    throughout("cycles", run, for_s=seconds, every_s=0.005)
     return time.monotonic() - began
 
 
@@ -433,8 +435,7 @@ def test_what_acted_is_written_soon_and_does_not_take_along_what_waits(
     assert len(store.rows["actions"]) == 2
     buffer.add(acting(cases.T0 + 4))  # soon after: both are written by one commit to each table, some seconds later
     flusher.wake(at_once=True)
-    time.sleep(0.3)
-    assert len(store.rows["actions"]) == 2
+    throughout("only the first was written", lambda: len(store.rows["actions"]), lambda n: n == 2, for_s=0.3)
     flusher.close(10.0)
     assert len(store.rows["loads"]) == 5
 

@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
@@ -17,7 +16,7 @@ import pytest
 
 from autoscaler.adapters.audit.tables import TABLES
 from tests.streaming.audit_victim import LIFE
-from tests.until import until
+from tests.until import let_pass, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +67,7 @@ def test_kills_lose_and_double_no_row_of_what_acted(spark: "SparkSession", tmp_p
         process = start(tmp_path, life)
         try:
             wait_for_new(process, tmp_path, before, tmp_path / f"life-{life}.log")
-            time.sleep(pauses.uniform(0, 1.5))  # somewhere between two commits, or in one
+            let_pass(pauses.uniform(0, 1.5))  # somewhere between two commits, or in one
             if life % 2:
                 process.send_signal(signal.SIGKILL)  # the job alone: its JVM sees that it is gone
             else:

@@ -1,7 +1,6 @@
 """The query goes on with checkpoints of other releases, or begins anew by itself; no operator moves a directory."""
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from pyspark.errors import PySparkException
 from autoscaler.streaming import query
 from autoscaler.streaming.checkpoint_guard import claim
 from tests.streaming.made_up_load import BATCHES, RECORD_BYTES, RECORDS_PER_S, WINDOW_S, Snapshots, run, settings, unpack
+from tests.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,10 +98,7 @@ def ends_without_a_batch(spark: "SparkSession", place: Path) -> bool:
         stream = query.start(spark, given, lambda number, *_: told.append(number))
     except (PySparkException, Py4JError):
         return True
-    limit = time.monotonic() + 120
-    while stream.isActive and not told:
-        assert time.monotonic() < limit
-        time.sleep(0.1)
+    until("a batch, or its end", lambda: bool(told) or not stream.isActive, every_s=0.1)
     if not told:
         query.ended_without_a_batch(given)
     query.stop(stream)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from autoscaler.handover.records import Tp
 from autoscaler.worker.delivery import Intake, Lease, Run
+from tests.until import let_pass
 
 
 class Record:
@@ -53,7 +54,7 @@ class Client:
         if self.assigned:
             self.assigned.clear()
             return [Record(5), Record(6), Record(7)]
-        time.sleep(timeout)
+        let_pass(timeout)
         return []
 
     def assignment(self) -> list[object]:

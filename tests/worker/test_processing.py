@@ -13,7 +13,7 @@ from autoscaler.handover.records import Tp
 from autoscaler.worker import BatchReport, Fail, OnError, RefusedError, Skip, process
 from autoscaler.worker.delivery import Batch, Lease, Run
 from autoscaler.worker.key_ordered_dispatch import Lanes
-from tests.until import until
+from tests.until import let_pass, until
 
 Where = tuple[int, int]
 
@@ -148,7 +148,7 @@ def numbered(drawn: list[list[tuple[int, bytes | None]]]) -> list[list[Record]]:
 
 
 def paced(pace: list[float]) -> Callable[[Record], None]:
-    return lambda r: time.sleep(pace[(7 * r.number + r.in_partition) % len(pace)])
+    return lambda r: let_pass(pace[(7 * r.number + r.in_partition) % len(pace)])
 
 
 @given(BATCHES, PACE, st.integers(1, 6))
@@ -221,7 +221,7 @@ def test_a_hot_key_keeps_the_batch_from_handing_out_more_than_can_wait() -> None
 
     def do(_r: Record) -> None:
         assert desk.batch is not None
-        time.sleep(0.001)
+        let_pass(0.001)
         handed.append(len(desk.batch.handed_out()) - len(seen.ended))
 
     seen = Seen(do)
@@ -252,7 +252,7 @@ def test_an_error_lets_records_in_work_end_names_its_partition_and_hands_out_not
             met.wait(30)
         if r.number == 0:
             raise LookupError(r.number)
-        time.sleep(0.02)
+        let_pass(0.02)
 
     seen = Seen(do)
     with pytest.raises(LookupError):
@@ -365,7 +365,7 @@ def test_told_to_end_the_records_in_work_are_the_last() -> None:
 def test_a_batch_of_many_records_counts_as_begun_with_the_record_in_work() -> None:
     desk = Desk([[Record(0, n) for n in range(300)]])
     began = time.monotonic()
-    run(desk, Seen(lambda _r: time.sleep(0.001)), 1)
+    run(desk, Seen(lambda _r: let_pass(0.001)), 1)
     assert len(desk.alive) > 2
     assert max(desk.alive) < (time.monotonic() - began) / 2
 
@@ -378,7 +378,7 @@ def test_a_record_that_is_stuck_is_not_hidden_by_others_that_end() -> None:
     def do(r: Record) -> None:
         if r.number == 0:
             enough.wait(30)
-        time.sleep(0.001)
+        let_pass(0.001)
         if r.number == 390:
             enough.set()
 
@@ -396,7 +396,7 @@ def test_a_hook_gets_what_a_batch_took_and_one_that_fails_is_logged_once(caplog:
         told.append(found)
         raise ValueError
 
-    run(desk, Seen(lambda _r: time.sleep(0.002)), 2, metrics=hook)
+    run(desk, Seen(lambda _r: let_pass(0.002)), 2, metrics=hook)
     assert len(desk.counted) == 12
     assert len([r for r in caplog.records if "metrics hook" in r.message]) == 1
     first = told[0]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -10,6 +9,7 @@ from types import FrameType
 import pytest
 
 from autoscaler.worker import ManagedConsumer
+from tests.until import let_pass
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -60,7 +60,7 @@ def test_a_forked_child_ends_when_it_is_told_to() -> None:
         child = os.fork()
         if child == 0:  # pragma: no cover
             os.write(says, b"x")
-            time.sleep(60)
+            let_pass(60)
             os._exit(1)
         assert os.read(there, 1) == b"x"  # Python forgets a signal that comes before the child has begun
         os.kill(child, signal.SIGTERM)

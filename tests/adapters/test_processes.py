@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -392,14 +391,20 @@ def test_a_worker_whose_shell_ended_while_nobody_looked_is_adopted(directory: Pa
     second.close()
 
 
-CLOSES_SLOWLY = ("bash", "-c", 'trap "sleep 1; exit 0" TERM; while :; do sleep 0.1; done')
-NEVER_CLOSES = ("bash", "-c", 'trap "" TERM; while :; do sleep 0.1; done')
+CLOSES_SLOWLY = ("bash", "-c", 'trap "sleep 1; exit 0" TERM; echo ready; while :; do sleep 0.1; done')
+NEVER_CLOSES = ("bash", "-c", 'trap "" TERM; echo ready; while :; do sleep 0.1; done')
+
+
+def ready(directory: Path, *numbers: int) -> None:
+    """Wait until these processes have set their traps."""
+    logs = [directory / f"worker-{n}.log" for n in numbers]
+    until("the traps are set", lambda: all("ready" in log.read_text(encoding="utf-8") for log in logs))
 
 
 def test_who_was_told_to_end_is_known_to_be_ending_after_a_restart(directory: Path) -> None:
     pool = process_pool(directory, *CLOSES_SLOWLY)
     pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
-    time.sleep(0.5)  # the trap is set
+    ready(directory, 0, 1)
     pool.apply(slots(0), expected=slots(0, 1), releasable=slots(1))
     assert pool.observe().draining == slots(1)
     pool.close()
@@ -421,7 +426,7 @@ def test_who_was_told_to_end_and_does_not_is_killed_after_a_restart_too(director
 
     first = pool()
     first.apply(slots(0), expected=NOBODY, releasable=NOBODY)
-    time.sleep(0.5)
+    ready(directory, 0)
     first.apply(NOBODY, expected=slots(0), releasable=slots(0))
     first.close()
     second = pool()
