@@ -7,12 +7,14 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 LOG := .run/logs
-# Tests that need longer than a minute each, and benches, are left out; TESTS="tests/core -k name" narrows the run.
+# TESTS="tests/core -k name" narrows a run of tests.
 TESTS ?= tests
 ARGS ?=
+UNIT_PROCESSES ?= auto
+PROCESSES ?= 2
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install develop java browser jars demo check test chaos bench evaluate docs clean
+.PHONY: help install develop java browser jars demo check unit test chaos bench evaluate docs clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +37,9 @@ browser: ## look for Chromium, which some tests need; YES=1 installs it with the
 .venv/installed: pyproject.toml .venv/bin/python
 	@.ci/install controller
 
+.venv/tested: pyproject.toml .venv/bin/python
+	@.ci/install unit
+
 .venv/developed: pyproject.toml .venv/bin/python
 	@.ci/install dev
 
@@ -56,9 +61,12 @@ check: .venv/developed ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports | sed -n "/^Analyzed/,\$$p"
 
-# Two processes, a file's tests in one of them: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
-test: develop jars browser ## every test that takes less than a minute, real broker and Spark included
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
+unit: .venv/tested .venv/kernels ## every test that needs neither Java nor jars nor a browser: a minute or two
+	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) $(TESTS) $(ARGS)
+
+# A file's tests in one process: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
+test: develop jars browser ## every test but those of make chaos: unit, and the real broker, Spark, Delta and browser
+	$(BIN)/python -m pytest -m "not slow" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
 chaos: develop jars ## an hour of kills, freezes, outages and long random runs; ARGS="--minutes 10 --seed 7"
 	@exec $(BIN)/python -m tests.chaos $(ARGS)

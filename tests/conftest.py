@@ -1,10 +1,15 @@
-"""What every test may ask for: real brokers, topics on them, a Spark session; and the rule that nothing is skipped unseen."""
+"""What every test may ask for: real brokers, topics on them, a Spark session; and what holds for all of them.
+
+Which tests ``make unit`` runs is decided here and nowhere else (``NEEDS``, ``FOLDERS``), nothing is skipped unseen, and a test
+that fails leaves what it said, logs and stacks in ``.run/failed``.
+"""
 
 import os
 import re
 import signal
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import jars
 from autoscaler.devtools.broker import Broker, Cluster
+from tests import evidence
 from tests.until import until
 
 if TYPE_CHECKING:
@@ -23,12 +29,38 @@ ROOT = Path(__file__).resolve().parents[1]
 _GONE = re.compile(r"^%\d\|[0-9.]+\|FAIL\|.*: Connection refused")  # librdkafka's lines on standard error
 OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips lets pass
 
+# What a test needs besides Python and the package is told by the fixtures it asks for or by its folder. One that needs nothing of
+# it is a unit test: whatever it does, it finds no Java.
+NEEDS = {
+    "spark": {"spark"},
+    "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"},
+    "java": {"java"},
+}
+FOLDERS = {ROOT / "tests" / "kafka": "broker", ROOT / "tests" / "browser": "browser"}
+MARKS = {
+    "unit": "needs neither Java nor jars nor a browser: make unit",
+    "spark": "needs a Spark session (Java)",
+    "broker": "needs a real Kafka broker (Java, fetched jars)",
+    "java": "starts Java itself",
+    "browser": "needs Chromium",
+    "slow": "longer than a minute; part of make chaos, left out of make test",
+}
+HEAVY = {"spark": 2, "broker": 1}
+NO_JAVA = """\
+#!/bin/sh
+echo "$PPID: java $*" >>"{told}"
+echo "java: a unit test starts none; who needs it asks for a fixture that says so (tests/conftest.py)" >&2
+exit 97
+"""
+
 MakeTopic = Callable[..., str]
 Report = pytest.TestReport | pytest.CollectReport
 
-# How long an example takes says something of the machine, nothing of the code.
-settings.register_profile("anywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("anywhere")
+# How long an example takes says something of the machine, nothing of the code; and a test draws the same ones every time.
+SLOW_IS_FINE = [HealthCheck.too_slow]
+settings.register_profile("steady", deadline=None, suppress_health_check=SLOW_IS_FINE, derandomize=True)
+settings.register_profile("search", deadline=None, suppress_health_check=SLOW_IS_FINE, max_examples=1000)  # looks for new ones
+settings.load_profile(os.environ.get("HYPOTHESIS", "steady"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,35 +70,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C and a hang-up reach the processes that tests start: in a shell's background or below nohup they would not."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for mark, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{mark}: {meaning}")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what unit tests alone would not need: its libraries may be missing."""
+    return True if config.getoption("markexpr") == "unit" and collection_path in FOLDERS else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by what a test asks for, so that nobody has to remember to, and begin with the files that take long.
 
-    Files go to whoever is free: the many quick ones at the end keep both processes busy until the end.
+    Files go to whoever is free: the many quick ones at the end keep all processes busy until the end.
     """
-    needs = {"spark": {"spark"}, "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"}}
+    heaviest, many = dict[Path, int](), Counter(item.path for item in items)
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
-        for mark, fixtures in needs.items():
-            if names & fixtures:
-                item.add_marker(mark)
-    weight = {"spark": 2, "broker": 1}
-    heaviest: dict[Path, int] = {}
-    for item in items:
-        heaviest[item.path] = max(heaviest.get(item.path, 0), *(weight.get(m.name, 0) for m in item.iter_markers()), 0)
-    items.sort(key=lambda i: -heaviest[i.path])
+        needed = {mark for mark, fixtures in NEEDS.items() if names & fixtures}
+        needed |= {mark for folder, mark in FOLDERS.items() if folder in item.path.parents}
+        needed |= {m.name for m in item.iter_markers()} & {*NEEDS, *FOLDERS.values(), "slow"}
+        for mark in sorted(needed) or ["unit"]:
+            item.add_marker(mark)
+        heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
+    items.sort(key=lambda i: (-heaviest[i.path], -many[i.path], i.path))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Report, Report]:
-    return _readable(_unskipped((yield), item.config))
+    report = _readable(_unskipped((yield), item.config))
+    if report.failed and isinstance(report, pytest.TestReport):
+        report.user_properties.append(("evidence", str(evidence.keep(item, report))))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [r for kind in ("failed", "error") for r in terminalreporter.stats.get(kind, [])]
+    places = {str(v) for r in reports for name, v in getattr(r, "user_properties", ()) if name == "evidence"}
+    if places:
+        terminalreporter.write_line(f"logs and stacks of {len(places)} failed: {', '.join(sorted(places)[:5])}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,6 +138,38 @@ def _unskipped(report: Report, config: pytest.Config) -> Report:
             report.outcome = "failed"
             report.longrepr = f"skipped although nothing may be: {reason}"
     return report
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that JAVA_HOME may name: its Java writes to ``told`` who started it, and ends."""
+    home = tmp_path_factory.mktemp("no-java")
+    (home / "bin").mkdir()
+    (home / "bin" / "java").write_text(NO_JAVA.format(told=home / "told"), encoding="utf-8")
+    (home / "bin" / "java").chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def no_java(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, stand_in: Path) -> Iterator[None]:
+    """A unit test starts no Java, nor does any process that it starts."""
+    if request.node.get_closest_marker("unit") is None:
+        yield
+        return
+    monkeypatch.setenv("JAVA_HOME", str(stand_in))
+    monkeypatch.setenv("PATH", str(stand_in / "bin"), prepend=":")
+    yield
+    told = stand_in / "told"
+    if told.exists():
+        said = told.read_text(encoding="utf-8")
+        told.unlink()
+        pytest.fail(f"a unit test has started Java: {said}", pytrace=False)
+
+
+@pytest.fixture
+def java() -> str:
+    """The java executable: who starts it, or has the jars fetched with it, asks for this."""
+    return jars.java()
 
 
 @pytest.fixture(scope="session")

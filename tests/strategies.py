@@ -1,10 +1,8 @@
 """Hypothesis strategies for the pure parts: loads to place, and anything a cycle might see."""
 
 import math
-import os
 from dataclasses import replace
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from autoscaler.config.policy import Policy
@@ -27,10 +25,6 @@ from autoscaler.model import (
 )
 from autoscaler.packing import ALGORITHMS
 from tests.builders import CAPACITY, T0, TOPIC, load, policy, snapshot, tp
-
-settings.register_profile("steady", deadline=None, derandomize=True)  # the same examples every time, however busy the machine
-settings.register_profile("search", deadline=None, max_examples=1000)  # HYPOTHESIS=search looks for new ones
-settings.load_profile(os.environ.get("HYPOTHESIS", "steady"))
 
 algorithms = st.sampled_from(ALGORITHMS)
 selectable = st.one_of(st.just("PACE"), st.sampled_from([a for a in ALGORITHMS if a != "EXACT"]))  # which only advises
@@ -118,14 +112,14 @@ def memberships(draw: st.DrawFn, count: int) -> GroupMembers:
 
 
 @st.composite
-def observations(draw: st.DrawFn) -> Observation:
-    """Return anything that a cycle might see."""
+def observations(draw: st.DrawFn, *, managed: bool = False) -> Observation:
+    """Return anything that a cycle might see; of a managed group only, or of any."""
     count = draw(st.integers(0, 9))
     measured = replace(
         snapshot([draw(partition_loads(tp(i))) for i in range(count)]),
         error=draw(st.one_of(st.none(), st.just("no broker answers"))),
     )
-    state = draw(st.one_of(st.none(), states(count)))
+    state = draw(states(count) if managed else st.one_of(st.none(), states(count)))
     members = draw(st.one_of(st.none(), memberships(count)))
     seconds, size = draw(st.sampled_from([10.0, 1e4, math.inf])), draw(st.sampled_from([1e3, 1e9, math.inf]))
     kept = draw(st.sampled_from([{}, {TOPIC: Retention(seconds=seconds, bytes=size)}]))

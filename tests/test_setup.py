@@ -26,7 +26,7 @@ def test_spark_reads_what_it_wrote_to_delta(spark: "SparkSession", tmp_path: Pat
     assert history.count() == 2
 
 
-def test_the_delta_jars_hold_nothing_that_spark_ships() -> None:
+def test_the_delta_jars_hold_nothing_that_spark_ships(java: str) -> None:
     shipped = jars._shipped(jars.spark_home())
     assert "hadoop-client-api" in shipped
     assert "scala-library" in shipped
@@ -36,7 +36,7 @@ def test_the_delta_jars_hold_nothing_that_spark_ships() -> None:
 
 
 def test_a_failed_download_says_what_to_do_and_leaves_nothing_half_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    java: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("AUTOSCALER_IVY_SETTINGS", str(tmp_path / "absent.xml"))

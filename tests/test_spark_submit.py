@@ -127,7 +127,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Script:
+def script(tmp_path: Path, java: str) -> Script:  # the script looks for Java and for the jars
     fake = tmp_path / "spark-submit"
     fake.write_text(FAKE.format(python=sys.executable, here=str(tmp_path)), encoding="utf-8")
     fake.chmod(0o755)

@@ -47,7 +47,7 @@ def running(state: GroupState) -> frozenset[int]:
 
 @st.composite
 def managed(draw: st.DrawFn) -> tuple[Observation, GroupState]:
-    seen = draw(observations().filter(lambda o: o.state is not None))
+    seen = draw(observations(managed=True))
     assert seen.state is not None
     return seen, seen.state
 

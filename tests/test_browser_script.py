@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / ".ci" / "browser"
+SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "browser"
 
 
 def run(**environment: str) -> "subprocess.CompletedProcess[str]":
