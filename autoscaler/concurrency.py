@@ -1,4 +1,4 @@
-"""Calls in threads of their own: one that never returns holds nobody up. Standard library only."""
+"""Calls in threads of their own: one that never returns holds up no other. Standard library only."""
 
 import threading
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def bounded(call: Callable[[], T], timeout_s: float) -> T:
     librdkafka's sending of offsets to a transaction does so while a group's coordinator is away (docs/decisions/0009).
 
     Raises:
-        TimeoutError: It has not returned; its client is not to be used any more, and a thread stays behind that nobody waits for.
+        TimeoutError: It has not returned; its client is not to be used any more; its thread is left behind.
     """
     future = started(call, "autoscaler-bounded")
     if not wait([future], timeout_s).done:

@@ -22,11 +22,11 @@ class TransientError(AutoscalerError):
 
 
 class UnreachableError(TransientError):
-    """Nobody answers at all: what is to be asked for others there waits for nothing either."""
+    """No broker answers at all: what is to be asked for others there waits for nothing either."""
 
 
 class PermanentError(AutoscalerError):
-    """A call will keep failing until somebody changes something; the message says what."""
+    """A call will keep failing until an operator changes something; the message says what."""
 
 
 class FencedError(PermanentError):

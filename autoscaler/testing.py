@@ -268,7 +268,7 @@ class FakePublisher:
             raise error
 
     def _count_losses(self) -> None:
-        """Whoever is not listed any more and was not let go by ``leave`` has lost what it held; each is counted once."""
+        """A member that is not listed any more and was not let go by ``leave`` has lost what it held; each is counted once."""
         for partition, owned in self._plan.items():
             lost = owned.owner not in self._lives and not owned.counted and not owned.owner.left
             if lost and partition in self.behind:

@@ -1,7 +1,8 @@
 """How tests and benches wait: they look again and again until something is there, and say what they saw last.
 
-Nothing else under ``tests`` sleeps, and lint sees to it: who waits for something says what (``until``), who shows that something
-stays as it is looks all the time (``throughout``), and where time itself is the subject that is said too (``let_pass``).
+No test sleeps otherwise, and lint sees to it (benches pace what they measure): who waits for something says what (``until``), who
+shows that something stays as it is looks all the time (``throughout``), and where time itself is the subject that is said too
+(``let_pass``).
 """
 
 import time

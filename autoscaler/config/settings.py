@@ -90,7 +90,7 @@ class Audit(BaseModel):
     model_config = _STRICT
 
     flush_s: Annotated[Seconds, Field(gt=0)] = 60.0
-    """seconds between commits to each table; what acted is written in the cycles after it; the cost: docs/tasks/upkeep.md"""
+    """seconds between commits to each table, at most; what acted is written in a few cycles; the cost: docs/tasks/upkeep.md"""
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"

@@ -1,8 +1,8 @@
 """One cycle of one group: observe, decide, act, record.
 
 Sits between the measured ``LoadSnapshot`` and the ports. It decides nothing itself (``core`` does) and talks to no service
-itself (``adapters`` do). It is the only place where advise and act differ, and the only place with a broad ``except``: a
-group whose cycle fails is held and reported, the other groups go on.
+itself (``adapters`` do). What is only advised is not carried out here. The only place with a broad ``except``: a group whose
+cycle fails is held and reported, the other groups go on.
 """
 
 import logging

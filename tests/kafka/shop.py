@@ -128,6 +128,11 @@ class Shop:
         """Return the incarnations that have processed something since then."""
         return {f.name for f in (self.directory / "processed").glob("processed-*.log") if f.stat().st_mtime >= since}
 
+    def holding(self) -> set[str]:
+        """Return the incarnations that held partitions when it was last known, by the names of ``at_work``."""
+        lists = [c["workers"] for c in self.cycles() if c["consumers_now"] is not None]
+        return {f"processed-{w['uuid']}.log" for w in lists[-1] if w["partitions"]}  # type: ignore[attr-defined]
+
     def kill_job(self, supervisor_pid: int) -> None:
         """SIGKILL the JVM and the Python driver, everything but the supervisor."""
         for child in psutil.Process(supervisor_pid).children(recursive=True):

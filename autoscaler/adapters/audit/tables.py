@@ -1,8 +1,9 @@
 """What the audit's tables hold: the one place where a column is defined.
 
 Beside the path. A column is written as an Arrow type; the DDL that creates a table, the check of an existing one, and the
-columns that are added to a table of an earlier release follow from it: a new column needs nothing but its line here and its
-value in ``rows``. A column's type can never be changed. Must not import Spark.
+columns that are added to a table of an earlier release follow from it: a new column needs its line here and its value in
+``rows``; one that a row recovered after a crash shall have, also ``decision_json``. A column's type can never be changed. Must
+not import Spark.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

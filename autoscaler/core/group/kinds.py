@@ -1,7 +1,7 @@
 """What kind of group this is: what decides which consumer holds what, and whether consumers are started here.
 
-The only module that asks whether a control log, members or started consumers were observed; rules, guards and the controller
-go by the kind. Which rules hold for which kind says ``core.rules.tables``.
+Rules, guards and sizing ask the kind instead of which of control log, members and started consumers were observed. Which rules
+hold for which kind says ``core.rules.tables``.
 """
 
 from collections.abc import Mapping
