@@ -89,7 +89,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by what a test asks for, so that nobody has to remember to, and begin with the files that take long.
 
-    Files go to whoever is free: the many quick ones at the end keep all processes busy until the end.
+    Files go to the process that is free: the many quick ones at the end keep all processes busy until the end.
     """
     heaviest, many = dict[Path, int](), Counter(item.path for item in items)
     for item in items:

@@ -31,7 +31,7 @@ writing = threading.Lock()  # SQLite has one writer; a connection from a pool ne
 
 
 def store(message: Message, batch: Batch) -> None:
-    """Write one order, if nobody has taken its partition over; the same again changes nothing."""
+    """Write one order, if no other worker has taken its partition over; the same again changes nothing."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     order = json.loads(message.value() or b"")  # what is no order raises, and becomes a dead letter
     if not isinstance(order["id"], str) or not isinstance(order["state"], str):

@@ -203,7 +203,7 @@ def test_a_log_is_read_on_where_reading_ended(broker: Broker, group: str, monkey
         before = len(opened)
         Fails.failing = True
         until("another connection", lambda: len(opened) > before)
-        throughout("nobody has written it again", reader.latest, lambda seen: seen is None, for_s=3, every_s=0.01)
+        throughout("no controller has written it again", reader.latest, lambda seen: seen is None, for_s=3, every_s=0.01)
         writer.publish(owners("any", "y", "y"))
         until("it is read", lambda: reader.latest() is not None)
     finally:
@@ -224,7 +224,7 @@ def test_members_follow_the_same_placement_again_when_its_controller_is_back(
         members.wait("all is held", lambda: sorted(p for h in members.held().values() for p in h) == list(range(PARTITIONS)))
         placements.publish(owners(topic, *names))
         members.wait("as written", lambda: members.held() == {n: as_written(*names)[n] for n in NAMES[:2]})
-        let_pass(6)  # nobody writes
+        let_pass(6)  # no controller writes
         members.start("m-2")
         members.wait("sticky", lambda: sorted(map(len, members.held().values())) == [2, 2, 2])
 

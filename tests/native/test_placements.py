@@ -219,7 +219,7 @@ def test_a_connection_that_was_lost_does_not_bring_a_lapsed_placement_back(log: 
     log.settle()
     lapses(leader)
     log.lose(KafkaConnectionError("away"))
-    assert leader.placements.latest() is None, "nobody has written it again"
+    assert leader.placements.latest() is None, "no controller has written it again"
 
 
 def test_what_was_written_while_the_connection_was_lost_is_taken(log: Log, lead: Callable[..., Leader]) -> None:
