@@ -199,7 +199,7 @@ await() { # sets code
     code=0
     local since=$SECONDS deadline=''
     while kill -0 "$child" 2>/dev/null; do
-        if [[ -n $stopping ]]; then # a bounded wait: whoever stops this script waits for it
+        if [[ -n $stopping ]]; then # a bounded wait: the caller that stops this script waits for it
             deadline=${deadline:-$((SECONDS + ${AUTOSCALER_STOP_TIMEOUT_S:-45}))}
             if ((SECONDS >= deadline)); then
                 say 'the job did not end in time: killing it'
@@ -250,7 +250,7 @@ main() {
             "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
         esac
         ((ran_s >= HEALTHY_S)) && pause=1
-        # One that does not get going says why in its last lines: whoever stands before it need not look for the file.
+        # One that does not get going says why in its last lines, so that an operator need not look for the file.
         ((ran_s >= HEALTHY_S)) || last_words
         say "the job ended with exit code $code after $ran_s s, see the end of $log; starting it again in $pause s"
         code=0 # of no interest any more
