@@ -20,6 +20,15 @@ def worker(slot: int, names: list[str], bytes_per_s: float | None = 400_000, pha
             "lag_records": 1234 * slot, "partitions": names, "latency_p50_s": 0.012, "latency_p99_s": 1.25}  # fmt: skip
 
 
+def added(slot: int) -> dict[str, Any]:
+    return {"kind": "add", "target": slot, "what": f"add {slot}"}
+
+
+def moved(partition: int) -> dict[str, Any]:
+    what = f"move demo-events-{partition} 0->2"
+    return {"kind": "move", "topic": "demo-events", "partition": partition, "source": 0, "target": 2, "what": what}
+
+
 def line(number: int = 7, **changed: Any) -> dict[str, Any]:  # noqa: ANN401  whatever a line may hold
     names = [f"demo-events-{p}" for p in range(16)]
     return {
@@ -45,7 +54,7 @@ def busy() -> View:
     view = View(group="demo")
     for number in range(1, 120):
         view.take(cycle(number))
-    view.take(cycle(120, reason="RATE_ABOVE_CAPACITY", consumers=3, actions=["add 2", "move demo-events-3 0->2"]))
+    view.take(cycle(120, reason="RATE_ABOVE_CAPACITY", consumers=3, actions=[added(2), moved(3)]))
     names = [f"demo-events-{p}" for p in range(64)]
     view.take(
         cycle(
@@ -100,7 +109,7 @@ def test_a_wide_view_also_shows_latency_and_how_the_rate_went() -> None:
 
 def test_many_moves_are_summed_up() -> None:
     view = View(group="demo")
-    view.take(cycle(actions=["add 2", *(f"move demo-events-{p} 0->2" for p in (3, 4, 5, 9))]))
+    view.take(cycle(actions=[added(2), *(moved(p) for p in (3, 4, 5, 9))]))
     assert "[add 2, 4 moves: 3-5, 9]" in view.line()
 
 

@@ -34,6 +34,15 @@ class WorkerLine(_Line):
     capacity_bytes_per_s: float | None = None
 
 
+class Step(_Line):
+    """One step of a decision: ``kind`` is ``add``, ``remove``, ``move``, ``park`` or ``reset``, ``what`` the same in words."""
+
+    kind: str = ""
+    topic: str | None = None
+    partition: int | None = None
+    what: str = ""
+
+
 class Cycle(_Line):
     """One line of the cycle log."""
 
@@ -56,7 +65,7 @@ class Cycle(_Line):
     capacity_bytes_per_s: float = 0.0
     known: bool = False
     r_score: float = 0.0
-    actions: tuple[str, ...] = ()
+    actions: tuple[Step, ...] = ()
     workers: tuple[WorkerLine, ...] = ()
     stages: Mapping[str, float] = {}
     sample_age_s: float | None = None

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from autoscaler.console.cycle_reader import Cycle, WorkerLine
+from autoscaler.console.cycle_reader import Cycle, Step, WorkerLine
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _CALM = frozenset({"WITHIN_TARGET", "STABILISING", "COOLING_DOWN", "NOT_WORTH_MOVING", "HANDOVER_IN_PROGRESS", "ADVISORY"})
@@ -359,10 +359,10 @@ def _changes(changes: Sequence[Cycle], started_at: float, width: int) -> Table:
     return table
 
 
-def _short_actions(actions: Sequence[str]) -> str:
+def _short_actions(actions: Sequence[Step]) -> str:
     """Return actions in a line; of several moves only the partitions are named."""
-    moves = [a for a in actions if a.startswith("move ")]
-    others = [a for a in actions if a not in moves]
-    if len(moves) > _MOVES_LISTED:
-        moves = [f"{len(moves)} moves: {partitions([m.split()[1] for m in moves])}"]
-    return ", ".join([*others, *moves])
+    others = [a.what for a in actions if a.kind != "move"]
+    moves = [a for a in actions if a.kind == "move"]
+    if len(moves) <= _MOVES_LISTED:
+        return ", ".join([*others, *(m.what for m in moves)])
+    return ", ".join([*others, f"{len(moves)} moves: {partitions([f'{m.topic}-{m.partition}' for m in moves])}"])

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from autoscaler.config.policy import Policy
 
-_STRANGERS_NAMED = 3
 log = logging.getLogger(__name__)
 
 
@@ -199,13 +198,10 @@ class GroupController:
         pool = self._pool.observe()
         self._publisher.ended(pool.ended)
         state = self._publisher.observe()
-        if state.plan_at is None and members is None:  # before the first plan: a group that subscribes would be taken over
-            msg = "the group's members have not been read yet, so it is not known whether any subscribes"
-            raise TransientError(msg)
         self._state = replace(state, completed=())
         if not self._completed:
             self._catch_up(state)
-        return pool, Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members)
+        return pool, self._seen(snapshot, state, members)
 
     def _watched(self, snapshot: LoadSnapshot, members: GroupMembers | None) -> Observation:
         """Return what is seen without touching anything; a control log that cannot be read keeps no group from being advised."""
@@ -221,10 +217,11 @@ class GroupController:
                 state = None  # what is left of a group that was managed is not followed by any worker
         if state is not None and not self._completed:
             self._history, self._completed = History.from_plan(self._past(state.plan_at)), True
+        return replace(self._seen(snapshot, state, members), unread=unread)
+
+    def _seen(self, snapshot: LoadSnapshot, state: GroupState | None, members: GroupMembers | None) -> Observation:
         failed = self.reader.failure(self.policy.group) if members is None else None
-        return Observation(
-            group=self.policy.group, snapshot=snapshot, state=state, members=members, unread=unread, unread_members=failed
-        )
+        return Observation(group=self.policy.group, snapshot=snapshot, state=state, members=members, unread_members=failed)
 
     def _catch_up(self, state: GroupState) -> None:
         capacity = None
@@ -338,8 +335,7 @@ def _without_slot(state: GroupState | None, pool: WorkerPool | None) -> "Iterato
     if state is None or pool is None:
         return
     if names := sorted({w.name for w in state.workers if w.slot is None and pool.slot_of(w.name) is None}):
-        more = " and others" if len(names) > _STRANGERS_NAMED else ""
-        yield Finding.of(What.NO_SUCH_SLOT, workers=len(names), names=", ".join(names[:_STRANGERS_NAMED]) + more)
+        yield Finding.of(What.NO_SUCH_SLOT, workers=names)
 
 
 def _not_carried_out(outcomes: tuple[ActionOutcome, ...]) -> "Iterator[Finding]":

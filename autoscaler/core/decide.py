@@ -23,7 +23,7 @@ from autoscaler.core.rules.beside import beside
 from autoscaler.core.rules.offset_reset import resets
 from autoscaler.core.rules.rest import removable, unless_oversized
 from autoscaler.core.rules.tables import rules_of
-from autoscaler.model import Action, Decision, Finding, Observation, Reason, TopicPartition
+from autoscaler.model import Action, Decision, Finding, Observation, Reason, TopicPartition, few
 from autoscaler.model.findings import What
 from autoscaler.packing import UNEVEN, r_score
 
@@ -109,7 +109,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
         policy_fingerprint=policy.fingerprint,
         epoch=present.epoch,
         detail=text_of(findings),
-        hot=step.hot,
+        hot=few(step.hot),
         parked=tuple(sorted(present.parked)),
         capacity_source=cycle.capacity.source,
         capacity_samples=cycle.capacity.samples,

@@ -13,9 +13,8 @@ from typing import Any
 
 from autoscaler.config.setting_paths import path_of
 from autoscaler.model import Decision, Finding
+from autoscaler.model.decision import FEW
 from autoscaler.model.findings import What
-
-_SHOWN = 4  # of many partitions or consumers, by name
 
 
 def setting(name: str) -> str:
@@ -96,22 +95,25 @@ def _fields(f: Finding) -> dict[str, object]:
         shown = _UNITS[unit](value) if unit else plain
         fields[name] = shown
         fields[stem] = f"{fields[stem]} and {shown}" if unit and stem in fields else shown
-    fields |= f.texts
-    if "setting" in f.texts:
-        fields["setting"] = setting(f.texts["setting"])
+    fields |= {name: text + _more(f, name) if name in f.numbers else text for name, text in f.texts.items()}
     if f.partitions:
         count = int(f.numbers["partitions"])
-        fields |= {"first": f.partitions[0], "partitions": _listed(f.partitions, count)}
+        fields |= {"first": f.partitions[0], "partitions": _listed(f, "partitions", f.partitions)}
         fields["those"] = f"{many(count, 'partition')} ({fields['partitions']})"
     if f.consumers:
         count = int(f.numbers["consumers"])
-        fields |= {"consumer": f.consumers[0], "consumers": f"consumer{'s'[: count - 1]} {_listed(f.consumers, count)}"}
+        fields |= {"consumer": f.consumers[0], "consumers": f"consumer{'s'[: count - 1]} {_listed(f, 'consumers', f.consumers)}"}
     return fields
 
 
-def _listed(values: tuple[object, ...], count: int) -> str:
-    shown = ", ".join(str(v) for v in values[:_SHOWN])
-    return shown if count <= _SHOWN else f"{shown} and {count - _SHOWN} more"
+def _listed(f: Finding, name: str, values: tuple[object, ...]) -> str:
+    return ", ".join(map(str, values)) + _more(f, name)
+
+
+def _more(f: Finding, name: str) -> str:
+    """Return how many there are besides the first few that a finding names."""
+    more = int(f.numbers[name]) - FEW
+    return f" and {more} more" if more > 0 else ""
 
 
 def _when(name: str, more: str, *, zero: bool = False) -> Callable[[Finding], str]:
@@ -122,6 +124,11 @@ def _when(name: str, more: str, *, zero: bool = False) -> Callable[[Finding], st
         return _said(more, f) if there else ""
 
     return part
+
+
+def _error(otherwise: str) -> Callable[[Finding], str]:
+    """Return the error of a finding, or what stands there without one."""
+    return lambda f: f.texts.get("error", otherwise)
 
 
 def _joined(*parts: str | Callable[[Finding], str]) -> Callable[[Finding], str]:
@@ -153,7 +160,10 @@ def _overloaded(f: Finding) -> str:
 
 _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.FAILED: "{error}",
-    What.FOREIGN_MEMBERS: "{members:member} subscribe with this group's id ({who}): stop them, or set {s[assignment]} to native",
+    What.FOREIGN_MEMBERS: (
+        "{members:member} subscribe with this group's id (client ids {clients}; hosts {hosts}): stop them, or set "
+        "{s[assignment]} to native"
+    ),
     What.MANAGED_WORKERS: (
         "{workers:managed worker} of this group live and follow plan {epoch}: end them (autoscaler workers stop), or set "
         "{s[assignment]} to managed"
@@ -162,11 +172,12 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.MEMBERS_UNREADABLE: "the group's members could not be read: {error}",
     What.NO_SUCH_GROUP: ("no group '{group}' exists on this cluster: no consumer subscribes with that id; check groups.*.group"),
     What.REBALANCING: "the group is rebalancing ({state})",
-    What.NO_PARTITIONS: "topics {topics} have no known partitions: {error}",
+    What.NO_PARTITIONS: _joined("topics {topics} have no known partitions: ", _error("the measurement lists none yet")),
     What.NOTHING_TO_CONSUME: "all partitions are parked: nothing else is left to consume",
-    What.NO_RATES: "none of {listed} partitions has a rate yet: {error}",
-    What.STALE: (
-        "{stale} of {listed} partitions ({partitions}) were measured {oldest} ago, more than {s[stale_after_s]} {limit}: {error}"
+    What.NO_RATES: _joined("none of {listed} partitions has a rate yet: ", _error("no read has failed")),
+    What.STALE: _joined(
+        "{stale} of {listed} partitions ({partitions}) were measured {oldest} ago, more than {s[stale_after_s]} {limit}: ",
+        _error("no read has failed"),
     ),
     What.APPLICATION_STILL: (
         "{those} are held by live consumers and have not advanced for {patience}: the application, or what it writes to, stands "
@@ -288,7 +299,10 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.NAME_UNKNOWN: (
         "no consumer that is started here is called {name}: let them take their names from AUTOSCALER_WORKER_NAME"
     ),
-    What.CONSUMERS_NOT_KNOWN: "its consumers are not known: {error}",
+    What.CONSUMERS_NOT_KNOWN: lambda f: (
+        "its consumers are not known: "
+        + f.texts.get("error", "they join anew" if "state" in f.texts else "they have not been read yet")
+    ),
     What.GROUP_NOT_THERE_YET: "no group '{group}' exists on this cluster yet",
     What.NOW: "now {live:consumer}, the hottest with {load}",
     What.PLACED_BY_LOAD: "placed by load: {planned:consumer} of {usable}, the hottest with {load}, {moved:partition} moved",
@@ -301,7 +315,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.OPEN_TRANSACTION: "read up to a transaction that stays open: {partitions}",
     What.OFFSET_RESET: _offset_reset,
     What.MORE_OFFSETS_RESET: "and {count:more partition} with an offset out of range",
-    What.TOPICS_NOT_MEASURED: "topics {topics} are not measured: {error}",
+    What.TOPICS_NOT_MEASURED: _joined("topics {topics} are not measured: ", _error("nothing is known of them yet")),
     What.TOPICS_UNMATCHED: "no topic that this user may describe matches {patterns} yet",
     What.RETENTION_RISK: _retention_risk,
     What.BEYOND_ONE_CONSUMER: (
@@ -325,7 +339,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.CAPACITY_MEASURED: "capacity {capacity} per consumer (measured in {samples:window}, the last {ago} ago)",
     What.OWN_CAPACITY: "consumer {consumer} does {own}, the group's {capacity}",
     What.WORKER_RESTARTED: "worker {consumer} ended and is started again in {after}: see worker-{consumer}.log in workers/",
-    What.NO_SUCH_SLOT: "ignored workers {names}: no slot of this group has that name",
+    What.NO_SUCH_SLOT: "ignored workers {workers}: no slot of this group has that name",
     What.NOT_CARRIED_OUT: "not carried out: {error}",
 }
 _KINDS: Mapping[str, str] = {

@@ -15,6 +15,7 @@ from autoscaler.model.decision import (
     ParkPartition,
     RemoveWorkers,
     ResetOffset,
+    few,
 )
 from autoscaler.model.findings import What
 from autoscaler.model.group import (
@@ -60,4 +61,5 @@ __all__ = [
     "What",
     "WorkerPhase",
     "WorkerView",
+    "few",
 ]

@@ -1,14 +1,22 @@
 """What a cycle answers: actions, findings, and the decision that holds both."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
+from typing import TypeVar
 
 from autoscaler.model.findings import What
 from autoscaler.model.load import TopicPartition
 from autoscaler.model.reasons import CapacitySource, Reason
 
-_NAMED = 5  # partitions and consumers in a finding: as many as one reads
+_T = TypeVar("_T")
+FEW = 5  # of a long list: as many as one reads
+
+
+def few(values: Iterable[_T]) -> tuple[_T, ...]:
+    """Return the first few values of a list that people read: ``FEW`` at most."""
+    return tuple(islice(values, FEW))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +74,9 @@ class Finding:
     partitions: tuple[TopicPartition, ...] = ()
     consumers: tuple[int, ...] = ()  # the first few that it is about, by slot; ``numbers["consumers"]`` says how many there are
     numbers: Mapping[str, float] = field(default_factory=dict)  # by name, with the unit in the name
-    texts: Mapping[str, str] = field(default_factory=dict)  # names by what they are of: a setting, a topic, an assignor, an error
+    # Names by what they are of: a setting as in the file, an assignor, an error; of a list the first few, with commas between
+    # them, and ``numbers`` has under the same name how many there are
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -76,19 +86,23 @@ class Finding:
         partitions: Collection[TopicPartition] = (),
         consumers: Collection[int] = (),
         numbers: Mapping[str, float] = MappingProxyType({}),
-        **values: float | str | None,
+        **values: float | str | Sequence[str] | None,
     ) -> "Finding":
         """Return a finding about the first few of all these partitions and consumers (by slot), in their order.
 
-        ``numbers`` are those whose names are not known here; of ``values``, numbers and texts by name, ``None`` is left out.
+        ``numbers`` are those whose names are not known here; ``values`` are numbers, texts and lists of texts by name, of which
+        ``None`` is left out.
         """
-        many = {name: len(x) for name, x in (("partitions", partitions), ("consumers", consumers)) if x}
+        lists = {name: v for name, v in values.items() if isinstance(v, list | tuple)}
+        texts = {name: str(v) for name, v in values.items() if isinstance(v, str)}
+        counted: dict[str, Collection[object]] = {"partitions": partitions, "consumers": consumers, **lists}
         return cls(
             what=what,
-            partitions=tuple(partitions)[:_NAMED],
-            consumers=tuple(consumers)[:_NAMED],
-            numbers={**many, **numbers, **{name: v for name, v in values.items() if not isinstance(v, str | None)}},
-            texts={name: str(v) for name, v in values.items() if isinstance(v, str)},
+            partitions=few(partitions),
+            consumers=few(consumers),
+            numbers={name: len(x) for name, x in counted.items() if x}
+            | {**numbers, **{name: v for name, v in values.items() if isinstance(v, int | float)}},
+            texts=texts | {name: ", ".join(few(x)) for name, x in lists.items()},
         )
 
 

@@ -139,6 +139,11 @@ class Observation:
     retention: Mapping[str, Retention] = field(default_factory=dict)  # by topic; of one that is missing it is not known
 
     @property
+    def why_unread(self) -> str | None:
+        """Return why it could not be read who consumes; ``None`` if it was, or has not been asked for yet."""
+        return self.unread_members or self.unread
+
+    @property
     def consumers_known(self) -> bool:
         """Say whether it is known who consumes.
 

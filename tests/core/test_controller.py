@@ -391,7 +391,8 @@ def test_nobodys_group_is_taken_over_before_its_members_have_been_read() -> None
     world.controller.reader = FakeReader(groups={})
     decision = world.cycle(10.0)
     assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
-    assert "it is not known whether any subscribes" in decision.detail
+    assert says(decision, What.MEMBERS_NOT_READ)
+    assert world.publisher.published == []
     world.controller.reader = FakeReader(groups={"g": members()})
     assert world.cycle(10.0).actions
 
@@ -403,7 +404,7 @@ def test_who_joins_under_a_name_that_no_plan_can_bind_to_is_named_in_every_decis
     stranger = world.publisher._lives[-1]
     stranger.view = replace(stranger.view, name="host-12-ab34", slot=None)
     for _ in range(2):
-        assert says(world.cycle(CAPACITY / 2), What.NO_SUCH_SLOT, names="host-12-ab34")
+        assert says(world.cycle(CAPACITY / 2), What.NO_SUCH_SLOT, workers="host-12-ab34")
     world.publisher._lives.remove(stranger)
     assert "host-12-ab34" not in world.cycle(CAPACITY / 2).detail
 

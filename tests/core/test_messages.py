@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ MANY = [tp(n) for n in range(7)]
 ONE = [tp(3)]
 
 
-def found(what: What, *, partitions: int = 0, consumers: int = 0, **values: float | str | None) -> Finding:
+def found(what: What, *, partitions: int = 0, consumers: int = 0, **values: float | str | Sequence[str] | None) -> Finding:
     return Finding.of(what, partitions=MANY[:partitions], consumers=list(range(consumers)), numbers={}, **values)
 
 
@@ -26,8 +27,8 @@ SAID: dict[What, tuple[Finding, str]] = {
     for f, said in [
         (found(What.FAILED, error="no broker answers"), "no broker answers"),
         (
-            found(What.FOREIGN_MEMBERS, members=2, who="app at /10.0.0.1"),
-            "2 members subscribe with this group's id (app at /10.0.0.1)",
+            found(What.FOREIGN_MEMBERS, members=2, clients=["app"], hosts=["/10.0.0.1", "/10.0.0.2"]),
+            "2 members subscribe with this group's id (client ids app; hosts /10.0.0.1, /10.0.0.2)",
         ),
         (found(What.MANAGED_WORKERS, workers=1, epoch=7), "1 managed worker of this group live and follow plan 7"),
         (found(What.MEMBERS_NOT_READ), "the group's members have not been read yet"),
@@ -36,14 +37,14 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.REBALANCING, state="ASSIGNING"), "the group is rebalancing (ASSIGNING)"),
         (found(What.NO_PARTITIONS, topics="orders", error="it is gone"), "topics orders have no known partitions: it is gone"),
         (found(What.NOTHING_TO_CONSUME), "all partitions are parked"),
-        (found(What.NO_RATES, listed=4, error="no read has failed"), "none of 4 partitions has a rate yet: no read has failed"),
+        (found(What.NO_RATES, listed=4), "none of 4 partitions has a rate yet: no read has failed"),
         (
             found(What.STALE, partitions=1, stale=1, listed=16, oldest_s=25, limit_s=10, error="broker 3 is away"),
             "1 of 16 partitions (orders-0) were measured 25 s ago, more than holds.stale_after 10 s: broker 3 is away",
         ),
         (
             found(What.APPLICATION_STILL, partitions=7, patience_s=300),
-            "7 partitions (orders-0, orders-1, orders-2, orders-3 and 3 more) are held by live consumers",
+            "7 partitions (orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more) are held by live consumers",
         ),
         (
             found(
@@ -94,7 +95,7 @@ SAID: dict[What, tuple[Finding, str]] = {
             found(What.BELOW_MINIMUM, setting="min_consumers", least=4, holders=0, now=2),
             "min_consumers asks for 4, 0 hold partitions, 2 are requested",
         ),
-        (found(What.ABOVE_MAXIMUM, now=6, setting="pinned", most=4), "6 consumers are requested and holds.pinned is 4"),
+        (found(What.ABOVE_MAXIMUM, now=6, setting="holds.pinned", most=4), "6 consumers are requested and holds.pinned is 4"),
         (found(What.AWAITED, consumers=1, waited_s=0, limit_s=30), "waiting for consumer 0 to start (0 s of 30 s)"),
         (
             found(What.NOT_STARTED, consumers=1, waited_s=31, limit_s=30),
@@ -114,7 +115,7 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.NOT_THERE, consumers=1), "consumer 0 are not there"),
         (found(What.PAUSED, paused="all"), "paused: all holds this"),
         (found(What.FROZEN, window="0 22 * * * for 60 min, UTC"), "a window (0 22 * * * for 60 min, UTC) holds this"),
-        (found(What.ALLOWS, setting="grow_step", count=5), "scale_up.step allows 5"),
+        (found(What.ALLOWS, setting="scale_up.step", count=5), "scale_up.step allows 5"),
         (found(What.KEEPS, setting="min_consumers", least=3, present=3), "min_consumers 3 keeps 3"),
         (found(What.TOPIC_NOT_MEASURED, topic="orders"), "topic orders is not measured right now"),
         (
@@ -253,7 +254,7 @@ SAID: dict[What, tuple[Finding, str]] = {
             "consumer 0 does 50 B/s, the group's 100 B/s",
         ),
         (found(What.WORKER_RESTARTED, consumers=1, after_s=5), "worker 0 ended and is started again in 5 s: see worker-0.log"),
-        (found(What.NO_SUCH_SLOT, workers=1, names="x"), "ignored workers x: no slot of this group has that name"),
+        (found(What.NO_SUCH_SLOT, workers=["x"]), "ignored workers x: no slot of this group has that name"),
         (found(What.NOT_CARRIED_OUT, error="the broker is away"), "not carried out: the broker is away"),
     ]
 }
@@ -273,10 +274,20 @@ def test_a_finding_is_said_with_its_numbers(what: What) -> None:
 def test_what_is_not_known_of_a_finding_is_left_out() -> None:
     assert in_words(found(What.NO_TAKER)) == "no consumer can take them yet"
     assert in_words(found(What.REMEDY, count=2)) == "2 consumers placed by load (assignment managed) would be enough"
+    assert in_words(found(What.CONSUMERS_NOT_KNOWN)).endswith("they have not been read yet")
+    assert in_words(found(What.CONSUMERS_NOT_KNOWN, state="ASSIGNING")).endswith("they join anew")
+    assert in_words(found(What.NO_PARTITIONS, topics=["orders"])).endswith("the measurement lists none yet")
+    assert in_words(found(What.TOPICS_NOT_MEASURED, topics=["orders"])).endswith("nothing is known of them yet")
     assert in_words(found(What.OFFSET_RESET, partitions=1, policy="latest")) == (
         "orders-0 has no committed offset any more and waits for a measurement"
     )
     assert in_words(found(What.RETENTION_RISK, partitions=1, loss_s=9, close_s=math.inf)).endswith("the backlog is not shrinking")
+
+
+def test_of_a_long_list_the_first_few_are_named_and_the_others_counted() -> None:
+    topics = [f"t{n}" for n in range(7)]
+    said = in_words(found(What.TOPICS_UNMATCHED, patterns=topics))
+    assert said == "no topic that this user may describe matches t0, t1, t2, t3, t4 and 2 more yet"
 
 
 def test_findings_are_said_one_after_the_other() -> None:

@@ -83,7 +83,7 @@ class Made:
         self.tables["loads"].append(row)
         moves = self._moves(epoch) if epoch is not None else []
         self.cycles.append({"t": self.began + second, "cycle": second, "group": "g", "mode": "act",
-                            "actions": [f"move {m['partition']}" for m in moves]})  # fmt: skip
+                            "actions": [{"kind": "move", "partition": m["partition"]} for m in moves]})  # fmt: skip
         if epoch is None:
             return
         self.tables["decisions"].append(dict(row, steps=moves))

@@ -92,7 +92,7 @@ def test_growing_paused_shares_the_overload_among_those_who_are_there_and_shrink
     assert moves(busy), "what four consumers can share they share"
     assert set(limits(busy)) == {Reason.PAUSED, Reason.HANDOVER_IN_PROGRESS}
     assert busy[-1].limited_by is Reason.PAUSED
-    assert says(busy[-1], What.TAKES_MORE, wanted=6, setting="paused")
+    assert says(busy[-1], What.TAKES_MORE, wanted=6, setting="holds.paused")
     assert scalings([busy[-1], *idle]) == [1]
 
 
@@ -191,7 +191,7 @@ def test_a_pinned_number_stays_whatever_the_load_and_partitions_still_move() -> 
     assert moves(busy)
     assert Reason.PINNED in limits(busy), "four cannot hold that"
     assert (idle[-1].reason, idle[-1].limited_by) == (Reason.UNDERUSED, Reason.PINNED)
-    assert says(idle[-1], What.KEEPS, setting="pinned", least=4, present=4)
+    assert says(idle[-1], What.KEEPS, setting="holds.pinned", least=4, present=4)
 
 
 @pytest.mark.parametrize(("number", "load"), [(2, EVEN), (7, LIGHT), (7, EVEN)])
@@ -208,7 +208,7 @@ def test_what_a_pinned_group_lacks_is_said() -> None:
     world = at_rest(quick(pinned=2))
     last = world.decisions[-1]
     assert (last.reason, last.limited_by, last.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.PINNED, 2)
-    assert says(last, What.TAKES_MORE, wanted=4, setting="pinned")
+    assert says(last, What.TAKES_MORE, wanted=4, setting="holds.pinned")
 
 
 def test_a_group_is_never_pinned_above_its_partitions() -> None:

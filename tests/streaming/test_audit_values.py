@@ -249,7 +249,7 @@ def test_the_cycle_line_of_a_managed_group_is_what_the_live_view_reads() -> None
     )
     line = Line.parse(json.dumps(record))
     assert (line.cycle, line.group, line.reason, line.consumers_now, line.consumers) == (7, "g", "RATE_ABOVE_CAPACITY", 1, 2)
-    assert line.actions == ("add 1",)
+    assert [(a.kind, a.what) for a in line.actions] == [("add", "add 1")]
     assert line.workers[0].slot == 0
     assert line.workers[0].bytes_per_s == 120.0
     assert line.workers[0].lag_records == 0

@@ -131,29 +131,39 @@ def cycle_record(
         "partitions": len(snapshot.loads),
         "parked": [str(p) for p in decision.parked],
         "r_score": decision.r_score,
-        "actions": list(described(decision.actions)),
+        "actions": steps(decision.actions),
         "workers": _workers(observation, loads, decision),
         "stages": dict(stages),
         "sample_age_s": max(0.0, decision.at - snapshot.sample_ts),
     }
 
 
-def described(actions: Iterable[Action]) -> Iterable[str]:
-    """Yield each action in a few words: ``add 2``, ``move topic-3 0->2``, ``remove 1``."""
-    for action in actions:
-        match action:
-            case ParkPartition(partition=p, owners=owners, offset=offset):
-                yield f"park {p} at {offset} after {owners} owners"
-            case ResetOffset(partition=p, offset=offset, start=start):
-                yield f"reset {p} from {offset} to {start}"
-            case AddWorkers(slots=slots):
-                yield from (f"add {s}" for s in slots)
-            case MovePartition(partition=p, source=source, target=target):
-                yield f"move {p} {'-' if source is None else source}->{target}"
-            case RemoveWorkers(slots=slots):
-                yield from (f"remove {s}" for s in slots)
-            case _:
-                assert_never(action)
+def steps(actions: Iterable[Action]) -> list[dict[str, object]]:
+    """Return the steps to take, each for one worker or partition: its kind, what it is about, and ``what`` in a few words."""
+    return [step for action in actions for step in _steps(action)]
+
+
+def _steps(action: Action) -> Iterable[dict[str, object]]:
+    match action:
+        case ParkPartition(partition=p, owners=owners, offset=offset):
+            yield _step("park", f"park {p} at {offset} after {owners} owners", p)
+        case ResetOffset(partition=p, offset=offset, start=start):
+            yield _step("reset", f"reset {p} from {offset} to {start}", p)
+        case AddWorkers(slots=slots):
+            yield from (_step("add", f"add {s}", target=s) for s in slots)
+        case MovePartition(partition=p, source=source, target=target):
+            yield _step("move", f"move {p} {'-' if source is None else source}->{target}", p, source, target)
+        case RemoveWorkers(slots=slots):
+            yield from (_step("remove", f"remove {s}", source=s) for s in slots)
+        case _:
+            assert_never(action)
+
+
+def _step(
+    kind: str, what: str, p: TopicPartition | None = None, source: int | None = None, target: int | None = None
+) -> dict[str, object]:
+    where = {"topic": p.topic if p else None, "partition": p.partition if p else None}
+    return {"kind": kind, **where, "source": source, "target": target, "what": what}
 
 
 def _workers(

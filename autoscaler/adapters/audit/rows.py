@@ -13,24 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from autoscaler.adapters.audit import encoding
-from autoscaler.adapters.audit.cycle_log import described
+from autoscaler.adapters.audit.cycle_log import steps
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS, MEASURED
 from autoscaler.model import (
-    Action,
-    AddWorkers,
     Decision,
     Finding,
     HandoverDone,
     LoadSnapshot,
-    MovePartition,
-    ParkPartition,
     PartitionLoad,
-    ResetOffset,
     TopicPartition,
+    few,
 )
 from autoscaler.ports import ActionOutcome
-
-_NAMED = 5  # unknown partitions, as many as one reads
 
 Owners = Mapping[TopicPartition, int | str]
 Row = dict[str, Any]
@@ -75,7 +69,7 @@ def actions(cycles: Iterable[Cycle]) -> pa.Table:
             "date": day(o.at),
             "cluster": c.cluster,
             "at": when(o.at),
-            "steps": _steps(c.decision.actions),
+            "steps": steps(c.decision.actions),
             "recovered": c.recovered,
         }
         for c in cycles
@@ -165,7 +159,7 @@ def _measured(cycle: Cycle) -> Row:
     return {
         "partitions": len(_of(cycle)),
         "unknown_partitions": len(unknown),
-        "first_unknown": [f"{x.partition}: {x.error}" if x.error else str(x.partition) for x in unknown[:_NAMED]],
+        "first_unknown": [f"{x.partition}: {x.error}" if x.error else str(x.partition) for x in few(unknown)],
         "oldest_s": max((x.age_s for x in _of(cycle)), default=None),
         "measured": encoding.pack(_of(cycle), cycle.owner),
     }
@@ -178,7 +172,7 @@ def _decision(cycle: Cycle) -> Row:
         "hot": [str(p) for p in d.hot],
         "oversized": [str(p) for p in d.oversized],
         "requested": sorted(d.requested),
-        "steps": _steps(d.actions),
+        "steps": steps(d.actions),
         "members": _members(cycle),
         "assignment_before": _places(cycle.owner),
         "assignment_after": _places(d.target),
@@ -213,36 +207,6 @@ def _members(cycle: Cycle) -> list[Row]:
 
 def _places(owner: Owners) -> list[Row]:
     return [{"topic": p.topic, "partition": p.partition, "owner": str(o)} for p, o in sorted(owner.items())]
-
-
-def _steps(taken: Sequence[Action]) -> list[Row]:
-    return [_step(single, what) for single, what in zip(_single(taken), described(taken), strict=True)]
-
-
-def _single(taken: Sequence[Action]) -> Iterable[tuple[str, TopicPartition | None, int | None, int | None]]:
-    for action in taken:
-        if isinstance(action, MovePartition):
-            yield "move", action.partition, action.source, action.target
-        elif isinstance(action, ParkPartition):
-            yield "park", action.partition, None, None
-        elif isinstance(action, ResetOffset):
-            yield "reset", action.partition, None, None
-        elif isinstance(action, AddWorkers):
-            yield from (("add", None, None, slot) for slot in action.slots)
-        else:
-            yield from (("remove", None, slot, None) for slot in action.slots)
-
-
-def _step(single: tuple[str, TopicPartition | None, int | None, int | None], what: str) -> Row:
-    kind, p, source, target = single
-    return {
-        "kind": kind,
-        "topic": p.topic if p else None,
-        "partition": p.partition if p else None,
-        "source": source,
-        "target": target,
-        "what": what,
-    }
 
 
 _READ: Mapping[str, Callable[[PartitionLoad], object]] = {

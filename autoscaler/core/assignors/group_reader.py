@@ -82,7 +82,7 @@ def unplaceable(members: GroupMembers, partitions: Collection[TopicPartition], s
 def _unknown_assignor(members: GroupMembers) -> Finding:
     if members.assignor == "stream":
         return Finding.of(What.NOT_CONSUMERS, kind="STREAMS")
-    known = ", ".join(sorted(_PROTOCOLS.get(members.kind, ()))) or ", ".join(Assignor)
+    known = sorted(_PROTOCOLS.get(members.kind, Assignor))
     if not members.assignor:
         return Finding.of(What.NO_ASSIGNOR, known=known)
     return Finding.of(What.UNKNOWN_ASSIGNOR, assignor=members.assignor, known=known)
@@ -96,9 +96,9 @@ def _subscriptions(members: Collection[Member], counts: Mapping[str, int]) -> Fi
         return Finding.of(What.SUBSCRIPTIONS_DIFFER, ways=len(said))
     topics = next(iter(said))
     if more := sorted(topics - set(counts)):
-        return Finding.of(What.SUBSCRIBED_TO_MORE, topics=", ".join(more[:4]))
+        return Finding.of(What.SUBSCRIBED_TO_MORE, topics=more)
     if fewer := sorted(set(counts) - topics):
-        return Finding.of(What.SUBSCRIBED_TO_FEWER, topics=", ".join(fewer[:4]))
+        return Finding.of(What.SUBSCRIBED_TO_FEWER, topics=fewer)
     return None
 
 

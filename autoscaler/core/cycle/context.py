@@ -111,10 +111,9 @@ class Step:
         return replace(self, findings=(*self.findings, *more))
 
 
-def error_of(cycle: Cycle) -> str:
-    """Return the first error of the measurement by name, for a finding that has to say why something is not known."""
-    errors = sorted({x.error for x in cycle.observation.snapshot.loads if x.error})
-    return errors[0] if errors else cycle.observation.snapshot.error or "no read has failed"
+def error_of(cycle: Cycle) -> str | None:
+    """Return the first error of the measurement by name, ``None`` if no read has failed."""
+    return min((x.error for x in cycle.observation.snapshot.loads if x.error), default=cycle.observation.snapshot.error)
 
 
 def not_measured(cycle: Cycle) -> Finding | None:

@@ -12,11 +12,9 @@ from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.capacity.worker_speed import within_bounds
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.load.group_load import GroupLoad, sound_value
-from autoscaler.model import CapacitySource, Finding, LoadSnapshot, TopicPartition, WorkerPhase, WorkerView
+from autoscaler.model import CapacitySource, Finding, LoadSnapshot, TopicPartition, WorkerPhase, WorkerView, few
 from autoscaler.model.findings import What
 from autoscaler.packing import Gauge
-
-_NAMED = 3  # consumers with a finding each
 
 
 def read_gauge(
@@ -47,8 +45,7 @@ def own_findings(cycle: Cycle) -> list[Finding]:
     own = sorted(own_capacities(cycle).items(), key=lambda x: (x[1], x[0]))
     capacity = cycle.capacity.bytes_per_s
     return [
-        Finding.of(What.OWN_CAPACITY, consumers=(c,), own_bytes_per_s=rate, capacity_bytes_per_s=capacity)
-        for c, rate in own[:_NAMED]
+        Finding.of(What.OWN_CAPACITY, consumers=(c,), own_bytes_per_s=rate, capacity_bytes_per_s=capacity) for c, rate in few(own)
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from autoscaler.config.policy import Paused, Policy
+from autoscaler.config.setting_paths import path_of
 from autoscaler.model import Reason
 
 
@@ -56,13 +57,13 @@ class Orders:
 
     @property
     def least_setting(self) -> str:
-        """Return the setting that ``least`` comes from."""
-        return "fallback" if self.fallback else "pinned" if self.pinned else "min_consumers"
+        """Return the setting that ``least`` comes from, as the file has it."""
+        return path_of("fallback" if self.fallback else "pinned" if self.pinned else "min_consumers")
 
     @property
     def most_setting(self) -> str:
-        """Return the setting that ``most`` comes from."""
-        return "fallback" if self.fallback else "pinned" if self.pinned else "max_consumers"
+        """Return the setting that ``most`` comes from, as the file has it."""
+        return path_of("fallback" if self.fallback else "pinned" if self.pinned else "max_consumers")
 
 
 def read_orders(policy: Policy, now: float) -> Orders:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autoscaler.config.policy import step_of
+from autoscaler.config.setting_paths import path_of
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import EVERY_STEP, Steps
@@ -46,6 +47,11 @@ class Guard:
     most: Callable[[Cycle], int | None] = lambda _: None
     least: Callable[[Cycle], int | None] = lambda _: None
 
+    @property
+    def setting(self) -> str:
+        """Return ``name`` as the configuration file has it."""
+        return path_of(self.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
@@ -58,7 +64,7 @@ class Bound:
     @property
     def finding(self) -> Finding:
         """Return what bounds the step."""
-        found = self.found or Finding.of(What.ALLOWS, setting=self.guard.name, count=self.count)
+        found = self.found or Finding.of(What.ALLOWS, setting=self.guard.setting, count=self.count)
         return replace(found, limit=self.guard.reason)
 
 
@@ -164,7 +170,7 @@ def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, Finding] | Non
         if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
             continue
         most = _most(cycle, guard)
-        found = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.name, cycle, change))
+        found = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.setting, cycle, change))
         if found:
             return guard, replace(found, limit=guard.reason)
     return None

@@ -1,6 +1,6 @@
 """What is worth saying whatever a cycle's reason is: advice, partitions that do not advance, what is not measured, capacity."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.cycle.utilisation import of_each, own_findings
@@ -27,8 +27,7 @@ def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...]) -> Iterator[Findin
     yield from found(cycle.present.astray, resets_now, cycle.policy.reset_policy)
     if cycle.load.partitions:
         if absent := cycle.load.absent:
-            error = cycle.load.error or "nothing is known of them yet"
-            yield Finding.of(What.TOPICS_NOT_MEASURED, topics=named(absent), error=error)
+            yield Finding.of(What.TOPICS_NOT_MEASURED, topics=absent, error=cycle.load.error)
         yield from unmatched(cycle)
     yield from risk_findings(cycle)
     yield from native.doubt(cycle)
@@ -43,9 +42,7 @@ def _advice(cycle: Cycle) -> Iterator[Finding]:
         return
     after = max(cycle.planner.gauge.levels(cycle.load.rates, planned.owner).values(), default=0.0)
     if not cycle.observation.consumers_known:
-        seen = "they join anew" if cycle.kind.phase else "they have not been read yet"
-        why = cycle.observation.unread_members or cycle.observation.unread or seen
-        yield Finding.of(What.CONSUMERS_NOT_KNOWN, error=why)
+        yield Finding.of(What.CONSUMERS_NOT_KNOWN, error=cycle.observation.why_unread, state=cycle.kind.phase or None)
     elif isinstance(cycle.kind, Unmanaged) and cycle.kind.nowhere:
         yield Finding.of(What.GROUP_NOT_THERE_YET, group=cycle.policy.group)
     else:
@@ -99,10 +96,4 @@ def _capacity(cycle: Cycle) -> Iterator[Finding]:
 def unmatched(cycle: Cycle) -> Iterator[Finding]:
     """Yield which patterns mean nothing yet: a misspelt one looks the same."""
     if unmatched := cycle.load.unmatched:
-        yield Finding.of(What.TOPICS_UNMATCHED, patterns=named(unmatched))
-
-
-def named(values: Sequence[str], most: int = 4) -> str:
-    """Return the first few of many names."""
-    more = f" and {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(values[:most]) + more
+        yield Finding.of(What.TOPICS_UNMATCHED, patterns=unmatched)

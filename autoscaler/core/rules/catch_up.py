@@ -8,8 +8,6 @@ from autoscaler.core.sizing.size import measure_size
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
 
-_HOT = 5  # partitions named in a decision
-
 
 def catching_up(cycle: Cycle) -> Cycle:
     """Return the cycle with rates of what is at risk as high as they must be read to be through before records are deleted.
@@ -41,7 +39,7 @@ def as_urgent(cycle: Cycle, step: Step) -> Step:
         step,
         reason=Reason.RETENTION_AT_RISK,
         findings=(*risk_findings(cycle), *step.findings),
-        hot=tuple(r.partition for r in cycle.risks[:_HOT]),
+        hot=tuple(r.partition for r in cycle.risks),
         ordered=True,
     )
 

@@ -242,7 +242,7 @@ def _remedies(cycle: Cycle, count: Count) -> tuple[Finding, ...]:
 def _remedy(remedy: Remedy, cycle: Cycle) -> Finding:
     group = _group(cycle)
     same = group is not None and remedy.assignor is group.assignor
-    more_than = most_consumers(cycle).guard.name if same else None
+    more_than = most_consumers(cycle).guard.setting if same else None
     return Finding.of(What.REMEDY, count=remedy.consumers, assignor=remedy.assignor, setting=more_than)
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from autoscaler.core.cycle.context import Cycle
-from autoscaler.model import Astray, Finding, PartitionLoad, ResetOffset, TopicPartition
+from autoscaler.model import Astray, Finding, PartitionLoad, ResetOffset, TopicPartition, few
 from autoscaler.model.findings import What
-
-_NAMED = 4  # partitions with a finding each: as many as one reads
 
 
 def resets(cycle: Cycle) -> tuple[ResetOffset, ...]:
@@ -40,6 +38,7 @@ def found(astray: Mapping[TopicPartition, Astray], new: tuple[ResetOffset, ...],
             start=starts.get(p, x.start),
             policy=policy,
         )
-        for p, x in sorted(astray.items())[:_NAMED]
+        for p, x in few(sorted(astray.items()))
     ]
-    return [*each, Finding.of(What.MORE_OFFSETS_RESET, count=len(astray) - _NAMED)] if len(astray) > _NAMED else each
+    more = len(astray) - len(each)
+    return [*each, Finding.of(What.MORE_OFFSETS_RESET, count=more)] if more else each

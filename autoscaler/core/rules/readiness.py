@@ -5,7 +5,7 @@ from dataclasses import replace
 from autoscaler.core.cycle.context import Cycle, Step, error_of
 from autoscaler.core.group.kinds import Native
 from autoscaler.core.rules import native
-from autoscaler.core.rules.beside import named, unmatched
+from autoscaler.core.rules.beside import unmatched
 from autoscaler.core.rules.scaling import grow
 from autoscaler.core.rules.unassigned import no_rates
 from autoscaler.model import Finding, Reason
@@ -15,11 +15,17 @@ _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", 
 
 
 def refuse_foreign(cycle: Cycle) -> Step | None:
-    """Touch nothing while members subscribe under the group id of a managed group: they follow no plan."""
-    if not cycle.kind.listed:
+    """Touch nothing while members subscribe under the group id of a managed group: they follow no plan.
+
+    Before its first plan a group whose members have not been read may be one that subscribes.
+    """
+    if cycle.present.plan_at is None and cycle.observation.members is None and not cycle.advised:
+        return replace(need_members(cycle), inert=True)
+    listed = cycle.kind.listed
+    if not listed:
         return None
-    who = [f"{m.client_id} at {m.host}" for m in sorted(cycle.kind.listed, key=lambda m: m.member_id)]
-    finding = Finding.of(What.FOREIGN_MEMBERS, members=len(who), who=named(who))
+    clients, hosts = sorted({m.client_id for m in listed}), sorted({m.host for m in listed})
+    finding = Finding.of(What.FOREIGN_MEMBERS, members=len(listed), clients=clients, hosts=hosts)
     return Step(reason=Reason.PAUSED, findings=(finding,), inert=True)
 
 
@@ -41,7 +47,7 @@ def need_stable(cycle: Cycle) -> Step | None:
 
 def need_members(cycle: Cycle) -> Step:
     """Wait until it is known who consumes, and say why it is not."""
-    why = cycle.observation.unread_members or cycle.observation.unread
+    why = cycle.observation.why_unread
     finding = Finding.of(What.MEMBERS_UNREADABLE, error=why) if why else Finding.of(What.MEMBERS_NOT_READ)
     return Step(reason=Reason.NOT_READY, findings=(finding,))
 
@@ -57,11 +63,10 @@ def need_partitions(cycle: Cycle) -> Step | None:
     if parked := cycle.present.parked:
         kept = frozenset(sorted(cycle.present.slots)[: cycle.floor])
         why = (Finding.of(What.NOTHING_TO_CONSUME),)
-        return Step(reason=Reason.STUCK_PARTITION, findings=why, requested=kept, hot=tuple(sorted(parked)[:5]), ordered=True)
+        return Step(reason=Reason.STUCK_PARTITION, findings=why, requested=kept, hot=tuple(sorted(parked)), ordered=True)
     if not cycle.load.absent and cycle.load.unmatched:
         return Step(reason=Reason.NOT_READY, findings=tuple(unmatched(cycle)))
-    error = cycle.observation.snapshot.error or "the measurement lists none yet"
-    finding = Finding.of(What.NO_PARTITIONS, topics=named(cycle.policy.topics), error=error)
+    finding = Finding.of(What.NO_PARTITIONS, topics=cycle.policy.topics, error=cycle.observation.snapshot.error)
     return Step(reason=Reason.NOT_READY, findings=(finding,))
 
 
@@ -103,7 +108,7 @@ def wait_for_application(cycle: Cycle) -> Step | None:
     if not load.halted:
         return None
     finding = Finding.of(What.APPLICATION_STILL, partitions=load.stalled, patience_s=patience)
-    return Step(reason=Reason.STUCK_PARTITION, findings=(finding,), hot=load.stalled[:5])
+    return Step(reason=Reason.STUCK_PARTITION, findings=(finding,), hot=load.stalled)
 
 
 def wait_for_application_counted(cycle: Cycle) -> Step | None:

@@ -1,6 +1,5 @@
 """What is left to do when the number and the placement of consumers stay: end idle ones, and say how the group is."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
@@ -8,7 +7,7 @@ from autoscaler.core.cycle.utilisation import carries, of_partition
 from autoscaler.core.rules.beside import not_advancing
 from autoscaler.core.rules.catch_up import as_urgent
 from autoscaler.core.rules.offset_reset import found, resets
-from autoscaler.model import Finding, Reason, TopicPartition
+from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
 
 
@@ -32,13 +31,13 @@ def rest(cycle: Cycle) -> Step:
     step, present = _settled(cycle), cycle.present
     if cycle.risks:
         return as_urgent(cycle, step)
-    if stuck := (*_first(present.parked), *cycle.load.stalled):
+    if stuck := (*sorted(present.parked), *cycle.load.stalled):
         findings = (*not_advancing(cycle), *step.findings)
-        return replace(step, reason=Reason.STUCK_PARTITION, findings=findings, hot=stuck[:5])
+        return replace(step, reason=Reason.STUCK_PARTITION, findings=findings, hot=stuck)
     if not present.astray:
         return step
     findings = (*found(present.astray, resets(cycle), cycle.policy.reset_policy), *step.findings)
-    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, findings=findings, hot=_first(present.astray))
+    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, findings=findings, hot=tuple(sorted(present.astray)))
 
 
 def rest_counted(cycle: Cycle) -> Step:
@@ -48,7 +47,7 @@ def rest_counted(cycle: Cycle) -> Step:
     if not unheld or cycle.risks:
         return step
     finding = Finding.of(What.UNHELD, partitions=unheld, rate_bytes_per_s=sum(cycle.load.rates[p] for p in unheld))
-    return replace(step, reason=Reason.PARTITIONS_CHANGED, findings=(finding, *step.findings), hot=unheld[:5])
+    return replace(step, reason=Reason.PARTITIONS_CHANGED, findings=(finding, *step.findings), hot=unheld)
 
 
 def unless_oversized(cycle: Cycle, step: Step) -> Step:
@@ -63,7 +62,7 @@ def _settled(cycle: Cycle) -> Step:
         ceiling = len(cycle.present.holders) == len(cycle.load.partitions)
         limit = Reason.AT_PARTITION_CEILING if ceiling else None
         finding = Finding.of(What.OVERSIZED, partitions=size.oversized, numbers=of_partition(cycle, first, usable))
-        return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, findings=(finding,), hot=size.oversized[:5])
+        return Step(reason=Reason.PARTITION_EXCEEDS_CAPACITY, limited_by=limit, findings=(finding,), hot=size.oversized)
     hottest, load = size.hottest
     finding = Finding.of(
         What.WITHIN_TARGET,
@@ -73,7 +72,3 @@ def _settled(cycle: Cycle) -> Step:
         numbers=carries(cycle, hottest, "load", load) | carries(cycle, hottest, "usable", usable),
     )
     return Step(reason=Reason.WITHIN_TARGET, findings=(finding,))
-
-
-def _first(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    return tuple(sorted(partitions)[:5])

@@ -61,7 +61,7 @@ def _overload(cycle: Cycle, fitted: Fitted, limit: Bound) -> tuple[Finding, ...]
     )
     if fitted.wanted <= limit.count:
         return (finding,)
-    more = Finding.of(What.TAKES_MORE, wanted=fitted.wanted, setting=limit.guard.name)
+    more = Finding.of(What.TAKES_MORE, wanted=fitted.wanted, setting=limit.guard.setting)
     return (finding, more) if limit.found is None else (finding, more, limit.finding)
 
 

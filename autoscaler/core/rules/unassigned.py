@@ -64,7 +64,7 @@ def replace_lost(cycle: Cycle) -> Step | None:
         reason=Reason.WORKER_LOST,
         findings=(lost, Finding.of(What.TAKEN_OVER, consumers=receivers)),
         target=target,
-        hot=present.orphans[:5],
+        hot=present.orphans,
         mandatory=True,
     )
 
@@ -89,6 +89,6 @@ def place_added(cycle: Cycle) -> Step | None:
         reason=Reason.PARTITIONS_CHANGED,
         findings=(added, Finding.of(What.TAKEN_OVER, consumers=receivers)),
         target=target,
-        hot=present.unplaced[:5],
+        hot=present.unplaced,
         ordered=True,
     )

@@ -11,7 +11,6 @@ from autoscaler.core.sizing.planner import Planner
 from autoscaler.model import TopicPartition
 from autoscaler.packing import Assignment, Gauge
 
-_HOT = 5  # partitions named in a decision: as many as one reads
 _ROUNDING = 1e-9  # of the limit: a load that equals it is not above it
 _NO_GAUGE = Gauge()
 
@@ -65,7 +64,7 @@ def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Pla
     return Size(
         loads=loads,
         overloaded=tuple(order),
-        hot=tuple(hot[:_HOT]),
+        hot=tuple(hot),
         planned=planned,
         wanted=planned.consumers if planned else wanted,
         calm=calm,
