@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.decide import History, decide, hold
-from autoscaler.core.group.kinds import Managed, Placed, kind_of
+from autoscaler.core.group.kinds import kind_of
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
 from autoscaler.core.messages import with_findings
 from autoscaler.core.moment import Moment
@@ -31,7 +31,6 @@ from autoscaler.model import (
     ParkPartition,
     Reason,
     ResetOffset,
-    TopicPartition,
 )
 from autoscaler.model.findings import What
 from autoscaler.ports import (
@@ -54,6 +53,10 @@ if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
 
 log = logging.getLogger(__name__)
+
+
+class _MembersUnreadError(AutoscalerError):
+    """Before the first plan it is not known whether any member subscribes, from whom the group would be taken."""
 
 
 class CycleSink(Protocol):
@@ -198,6 +201,8 @@ class GroupController:
         pool = self._pool.observe()
         self._publisher.ended(pool.ended)
         state = self._publisher.observe()
+        if state.plan_at is None and members is None:
+            raise _MembersUnreadError
         self._state = replace(state, completed=())
         if not self._completed:
             self._catch_up(state)
@@ -302,7 +307,10 @@ class GroupController:
     def _held(self, observation: Observation, error: Exception, *, observed: bool) -> Decision:
         """Return a decision that does nothing. Who consumes is only told if it was read in this cycle."""
         said = str(error) if isinstance(error, AutoscalerError) else f"{type(error).__name__}: {error}"
-        decision = hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, said)
+        found = (
+            Finding.of(What.MEMBERS_NOT_READ) if isinstance(error, _MembersUnreadError) else Finding.of(What.FAILED, error=said)
+        )
+        decision = hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, found)
         return decision if observed else replace(decision, consumers_now=None)
 
     def _record(
@@ -315,7 +323,9 @@ class GroupController:
     ) -> None:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
-            self.audit.record(decision, observation.snapshot, outcomes, handovers, _owners(observation, self.policy.assignment))
+            self.audit.record(
+                decision, observation.snapshot, outcomes, handovers, kind_of(observation, self.policy.assignment).owners
+            )
         try:
             self.sink(
                 cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
@@ -354,11 +364,3 @@ def _releasable(state: GroupState, decision: Decision) -> frozenset[int]:
     holding = {w.slot for w in state.workers if w.owned} | set(state.owner.values()) | set(decision.target.values())
     seen = {w.slot for w in state.workers if w.slot is not None}
     return frozenset(s for s in seen if s not in holding) if not state.pending else frozenset()
-
-
-def _owners(observation: Observation, assignment: str) -> Mapping[TopicPartition, int | str]:
-    kind = kind_of(observation, assignment)
-    if isinstance(kind, Managed):
-        return dict(kind.state.owner)
-    slots = kind.started.slots if isinstance(kind, Placed) and kind.started is not None else {}
-    return {p: slots.get(m.member_id, m.member_id) for m in kind.listed for p in m.assigned}

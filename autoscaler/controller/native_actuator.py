@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.group.kinds import Placed, kind_of
+from autoscaler.core.group.kinds import kind_of
 from autoscaler.errors import AutoscalerError, FencedError
 from autoscaler.model import Decision, MovePartition, Observation, RemoveWorkers, Started, TopicPartition
 from autoscaler.ports import PlacementPublisher, PoolState, WorkerPool
@@ -96,7 +96,7 @@ class NativeConsumers:
         if _follows_placement(observation):
             if _moves(decision) or (told is None and _all_named(observation)):
                 told = {**(told or {}), **decision.target}
-        elif observation.members is not None and observation.members.state.upper() == "STABLE":
+        elif kind_of(observation, "native").stable:
             told = None  # its members have turned to another assignor: what they were told lapses
         if told:
             self._placements = self._placements or self.place()
@@ -112,7 +112,7 @@ class NativeConsumers:
 
 
 def _follows_placement(observation: Observation) -> bool:
-    return isinstance(kind_of(observation, "native"), Placed)
+    return kind_of(observation, "native").follows
 
 
 def _all_named(observation: Observation) -> bool:

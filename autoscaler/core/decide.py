@@ -15,7 +15,6 @@ from autoscaler.core.cycle.evaluate import read_cycle
 from autoscaler.core.cycle.utilisation import own_capacities
 from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.group.history import History, Intent, moved
-from autoscaler.core.group.kinds import Managed, Placed
 from autoscaler.core.guards.table import guarded
 from autoscaler.core.messages import text_of
 from autoscaler.core.moment import Moment
@@ -24,7 +23,6 @@ from autoscaler.core.rules.offset_reset import resets
 from autoscaler.core.rules.rest import removable, unless_oversized
 from autoscaler.core.rules.tables import rules_of
 from autoscaler.model import Action, Decision, Finding, Observation, Reason, TopicPartition, few
-from autoscaler.model.findings import What
 from autoscaler.packing import UNEVEN, r_score
 
 __all__ = ["History", "decide", "hold"]
@@ -59,13 +57,13 @@ def _choose(cycle: Cycle) -> Step:
 
 
 def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
-    observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, error: str
+    observation: Observation, history: History, policy: Policy, moment: Moment, reason: Reason, found: Finding
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
     known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds), advice=history.advice)
     return _answer(
         read_cycle(observation, known, policy, moment),
-        Step(reason=reason, findings=(Finding.of(What.FAILED, error=error),), inert=True),
+        Step(reason=reason, findings=(found,), inert=True),
     )
 
 
@@ -124,7 +122,7 @@ def _actions(cycle: Cycle, step: Step, target: Mapping[TopicPartition, int], wan
     requested, present = _requested(cycle), cycle.present
     if step.counted:
         return count_steps(requested=requested, wanted=wanted)
-    first_moves = isinstance(cycle.kind, Placed) and bool(moved(present.owner, target))  # a member that ends is a rebalance more
+    first_moves = cycle.kind.follows and bool(moved(present.owner, target))  # a member that ends is a rebalance more
     return steps(
         present.planned if step.target is None else present.owner,
         target,
@@ -155,7 +153,7 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
         epoch=cycle.present.epoch, scales=scales, moves=moves, consumers=len(requested),
         by=len(decision.requested) - len(requested), at=cycle.now,
     )  # fmt: skip
-    if isinstance(cycle.kind, Managed):
+    if cycle.kind.by_plan:
         return replace(history, waiting_since=since, intent=intent)
     intent = replace(intent, requested=decision.requested, placement=decision.target if moves else None)
     return replace(history, waiting_since=cycle.now if scales else since, intent=intent)

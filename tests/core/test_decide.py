@@ -15,6 +15,7 @@ from autoscaler.model import (
     Action,
     AddWorkers,
     Decision,
+    Finding,
     GroupMembers,
     GroupState,
     LoadSnapshot,
@@ -557,7 +558,7 @@ def test_advice_on_a_managed_group_keeps_the_reason() -> None:
 def test_subscribed_members_in_a_managed_group_stop_everything() -> None:
     decision = answer(rates(90, 90), with_orphans(state(owned([0])), 1), foreign=members([0]))
     assert (decision.reason, decision.actions) == (Reason.PAUSED, ())
-    assert "app-0 at /10.0.0.0" in decision.findings[0].texts["who"]
+    assert says(decision, What.FOREIGN_MEMBERS, members=1, clients="app-0", hosts="/10.0.0.0")
 
 
 def test_a_managed_group_without_subscribed_members_goes_on() -> None:
@@ -605,7 +606,7 @@ def test_holding_carries_the_figures_and_does_nothing() -> None:
         policy(),
         moment(T0),
         Reason.NOT_READY,
-        "the log cannot be read",
+        Finding.of(What.FAILED, error="the log cannot be read"),
     )
     assert (decision.reason, decision.actions, decision.detail) == (Reason.NOT_READY, (), "the log cannot be read")
     assert (decision.total_bytes_per_s, sorted(decision.requested)) == (180, [0])

@@ -12,7 +12,17 @@ from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.decide import decide, hold
 from autoscaler.core.group.history import History
 from autoscaler.core.load.group_load import read_load
-from autoscaler.model import CapacitySource, GroupState, LoadSnapshot, MovePartition, Observation, Reason, Retention, WorkerPhase
+from autoscaler.model import (
+    CapacitySource,
+    Finding,
+    GroupState,
+    LoadSnapshot,
+    MovePartition,
+    Observation,
+    Reason,
+    Retention,
+    WorkerPhase,
+)
 from autoscaler.model.findings import What
 from autoscaler.packing import Gauge
 from tests.builders import T0, TOPIC, load, moment, observation, owned, policy, rates, says, snapshot, state, tp
@@ -93,9 +103,9 @@ def test_relieving_a_slow_worker_is_worth_what_it_has_too_much() -> None:
 
 def test_a_cycle_that_failed_outside_says_what_workers_are_taken_for_too() -> None:
     history = History(busy=SLOW, capacity=MEASURED)
-    held = hold(
-        observation(rates(1, 1, 1, 1), state(TWO)), history, policy(**UNCONFIGURED), moment(T0), Reason.NOT_READY, "no broker"
-    )
+    why = Finding.of(What.FAILED, error="no broker")
+    seen = observation(rates(1, 1, 1, 1), state(TWO))
+    held = hold(seen, history, policy(**UNCONFIGURED), moment(T0), Reason.NOT_READY, why)
     assert held.own_bytes_per_s == {1: 50}
     assert says(held, What.OWN_CAPACITY, consumers=(1,), own_bytes_per_s=50, capacity_bytes_per_s=100)
 

@@ -24,7 +24,7 @@ from tests.builders import T0, load, moment, observation, owned, policy, rates, 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "concepts" / "guards.md").read_text(encoding="utf-8")
 HOLDING = (DOCS / "tasks" / "hold.md").read_text(encoding="utf-8")
-LOOKS_AT = {"partitions", "measured", "settled"}  # rows that no setting is behind
+LOOKS_AT = {"partitions", "static_members", "measured", "settled"}  # rows that no setting is behind
 FOUND = Finding.of(What.OVERLOADED, consumers=(0,), load_bytes_per_s=100, limit_bytes_per_s=88)
 OPEN = {"cron": "0 22 * * *", "duration_min": 60}  # at T0
 CLOSED = {"cron": "0 10 * * *", "duration_min": 60}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from autoscaler.config.policy import PRICED, Policy
 from autoscaler.core.decide import History, decide, hold
-from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
+from autoscaler.model import AddWorkers, Finding, GroupState, MovePartition, Observation, Reason, RemoveWorkers, WorkerPhase
+from autoscaler.model.findings import What
 from tests.builders import T0, moment, policy, tp
 from tests.scenarios.unequal_world import UnequalWorld
 from tests.scenarios.world import World, moves, scalings
@@ -97,7 +98,9 @@ def test_asking_again_for_what_was_asked_changes_nothing(seen: Observation, hist
 
 @given(observations(), policies())
 def test_holding_never_acts(seen: Observation, rules: Policy) -> None:
-    decision = hold(seen, History(), rules, moment(T0), Reason.NOT_READY, "the control log cannot be read")
+    decision = hold(
+        seen, History(), rules, moment(T0), Reason.NOT_READY, Finding.of(What.FAILED, error="the control log cannot be read")
+    )
     assert (decision.reason, decision.actions) == (Reason.NOT_READY, ())
 
 

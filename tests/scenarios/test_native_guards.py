@@ -33,6 +33,16 @@ def step(changes: Mapping[str, object], total: float, seconds: int, measured: Me
     return world
 
 
+def static(changes: Mapping[str, object], total: float, seconds: int, measured: Measured) -> NativeWorld:
+    """Return a group whose members are static."""
+    world = NativeWorld(static=True, assignor=Assignor.RANGE)
+    world.run(even(world, 300), 30)
+    world.set(**changes)
+    for _ in range(seconds):
+        world.tick([measured(p, rate) for p, rate in even(world, total).items()])
+    return world
+
+
 def in_vain(changes: Mapping[str, object], total: float, seconds: int, measured: Measured) -> NativeWorld:
     """Return a group whose database takes as much as before, after its load has risen twice."""
     world = step({}, 300, 1, measured)
@@ -89,6 +99,7 @@ ROWS: Mapping[str, Held | None] = {
     "max_consumers": Held(changes={"max_consumers": 4}, total=HIGH),
     "partitions": Held(free=None, total=16 * 100.0, consumers=16),
     "min_consumers": Held(changes={"min_consumers": 4}),
+    "static_members": Held(free=None, play=static),
     "measured": Held(free=None, measured=lambda p, rate: load(p, rate, known=p.partition > 0, age_s=5.0)),
     "settled": None,
     "give_up_after": Held(changes={"give_up_after": 1}, free={"give_up_after": None}, total=900, consumers=8, play=in_vain),

@@ -30,8 +30,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     observation, now = replace(observation, snapshot=sound(observation.snapshot)), moment.now
     kind = kind_of(observation, policy.assignment)
     consumption = history.consumption.measured(observation.snapshot, moment)
-    commits_often = isinstance(kind, Managed)
-    holding = Holding(held=kind.held, parked=kind.parked, commits_often=commits_often, patience_s=policy.stuck_after_s)
+    holding = Holding(held=kind.held, parked=kind.parked, commits_often=kind.by_plan, patience_s=policy.stuck_after_s)
     progress = judged(observation.snapshot, consumption, holding)
     stalled = frozenset(p for p, x in progress.items() if x is Progress.STALL)
     load = read_load(observation.snapshot, policy.topics, policy.stale_after_s, kind.parked, stalled)
@@ -50,17 +49,17 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     history = history.measured(consumption, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
     if kind.native:
         history = replace(history, consumer_drains=_drains(observation.snapshot, kind, load, present, history, policy))
-    elif isinstance(kind, Managed) and policy.capacity_bytes_per_s is None:
+    elif kind.by_plan and policy.capacity_bytes_per_s is None:
         history = replace(history, busy=history.busy.measured(observation.snapshot, consumption, kind.workers))
     capacity = _capacity(kind, history, policy)
     policy = policy.with_capacity(capacity.bytes_per_s)
     history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
     gauge = read_gauge(observation.snapshot, kind.workers, load, busy=history.busy, capacity=capacity, policy=policy)
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
-    advised = policy.mode == "advise" or not kind.places
+    placement = policy.mode == "advise" or not kind.places
     orders = read_orders(policy, moment.wall)
     outlook = look_ahead(observation.snapshot, kind, load, policy, orders)
-    size = sized(measure_size(load, present, policy, planner, advised=advised), outlook)
+    size = sized(measure_size(load, present, policy, planner, placement=placement), outlook)
     settled = not kind.native or outlook is not None
     sampled = moment.of(observation.snapshot.sample_ts)
     advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=sampled, settled=settled)
@@ -109,8 +108,8 @@ def _drained(  # noqa: PLR0917  what a cycle has read so far
     """Return the history with what this cycle shows of the effect of growing, and of what moving costs."""
     if not kind.acting:
         return history  # others set its number
-    if isinstance(kind, Managed):
-        history = history.handed_over(kind.state.completed)
+    history = history.handed_over(kind.handed_over)
+    if kind.by_plan:
         settled = not present.pending and not present.orphans and (present.requested or frozenset()) <= present.ready
     else:
         settled = kind.complete and history.consumption.commits_often
@@ -131,7 +130,7 @@ def _drains(  # noqa: PLR0917  what a cycle has read so far
 ) -> Drains:
     """Return what a native group's consumers have shown by now; one that rebalances or stands still shows nothing."""
     owner, drains = present.owner, history.consumer_drains
-    if not isinstance(kind, Native) or not kind.stable or load.halted:
+    if not kind.native or not kind.stable or load.halted:
         return drains.interrupted()
     tracks, at = history.consumption.tracks, history.consumption.at or 0.0
     late = {x.partition for x in snapshot.loads if x.lag_s is not None and x.lag_s > policy.backlog_s}

@@ -9,70 +9,38 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
-from autoscaler.model import GroupMembers, GroupState, Member, Observation, Parked, Started, TopicPartition, WorkerView
+from autoscaler.model import (
+    GroupMembers,
+    GroupState,
+    HandoverDone,
+    Member,
+    Observation,
+    Parked,
+    Started,
+    TopicPartition,
+    WorkerView,
+)
 
 _STABLE = "STABLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Managed:
-    """Workers take their partitions from the plans in the control log.
+class _Kind:
+    """What every kind says of itself; here for consumers that are members of Kafka's own group membership.
 
     Attributes:
-        state: What the control log and the heartbeats say.
-        listed: Members that subscribe under the same group id; they do not follow a plan.
-        started: Consumers that were started here as those of a native group; ``None`` where there are none.
-    """
-
-    native: ClassVar[bool] = False
-    phase: ClassVar[str] = ""
-    state: GroupState
-    listed: tuple[Member, ...] = ()
-    started: Started | None = None
-
-    @property
-    def acting(self) -> bool:
-        """Say whether consumers are started and ended here."""
-        return True
-
-    @property
-    def places(self) -> bool:
-        """Say whether who holds what is decided here, and carried out."""
-        return True
-
-    @property
-    def workers(self) -> tuple[WorkerView, ...]:
-        """Return the workers that live."""
-        return self.state.workers
-
-    @property
-    def held(self) -> frozenset[TopicPartition]:
-        """Return the partitions that a live consumer has taken and may work on."""
-        return frozenset(self.state.owner) - self.state.pending
-
-    @property
-    def parked(self) -> Mapping[TopicPartition, Parked]:
-        """Return the partitions that no consumer gets until an operator releases them."""
-        return self.state.parked
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflicting(Managed):
-    """A group configured as native, under whose id workers of a plan live."""
-
-    native: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OnMembership:
-    """Consumers are members of Kafka's own group membership.
-
-    Attributes:
-        members: As the coordinator lists them; ``None`` if they were not read.
-        started: The consumers that this controller starts and ends; ``None`` where it only advises.
+        native: It is configured so.
+        by_plan: Workers take their partitions from plans.
+        follows: Members take their partitions from the placement that this controller publishes.
+        counted: Only the number of consumers can be set.
+        members: As the coordinator lists them, in a managed group those that follow no plan; ``None`` if they were not read.
+        started: The consumers of a native group that this controller starts and ends; ``None`` where it only advises.
     """
 
     native: ClassVar[bool] = True
+    by_plan: ClassVar[bool] = False
+    follows: ClassVar[bool] = False
+    counted: ClassVar[bool] = False
     members: GroupMembers | None = None
     started: Started | None = None
 
@@ -83,8 +51,8 @@ class _OnMembership:
 
     @property
     def phase(self) -> str:
-        """Return the group's state as Kafka names it, in capitals; empty where it was not read."""
-        return self.members.state.upper() if self.members is not None else ""
+        """Return the group's state as Kafka names it, in capitals; empty where it was not read, and where plans place."""
+        return self.members.state.upper() if self.members is not None and not self.by_plan else ""
 
     @property
     def stable(self) -> bool:
@@ -107,16 +75,16 @@ class _OnMembership:
     @property
     def acting(self) -> bool:
         """Say whether consumers are started and ended here."""
-        return self.started is not None
+        return self.by_plan or self.started is not None
 
     @property
     def places(self) -> bool:
         """Say whether who holds what is decided here, and carried out."""
-        return False
+        return self.by_plan or (self.follows and self.acting)
 
     @property
     def workers(self) -> tuple[WorkerView, ...]:
-        """Return nothing: only workers of a plan send heartbeats."""
+        """Return the workers that live: only those of a plan send heartbeats."""
         return ()
 
     @property
@@ -126,14 +94,71 @@ class _OnMembership:
 
     @property
     def parked(self) -> Mapping[TopicPartition, Parked]:
-        """Return nothing: only plans park."""
+        """Return the partitions that no consumer gets until an operator releases them: only plans park."""
         return {}
+
+    @property
+    def handed_over(self) -> tuple[HandoverDone, ...]:
+        """Return the handovers between workers that have finished since the cycle before."""
+        return ()
+
+    @property
+    def owners(self) -> Mapping[TopicPartition, int | str]:
+        """Return who holds each partition, for the record: a slot where it is known, or a member's id."""
+        slots = self.started.slots if self.follows and self.started is not None else {}
+        return {p: slots.get(m.member_id, m.member_id) for m in self.listed for p in m.assigned}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native(_OnMembership):
+class Managed(_Kind):
+    """Workers take their partitions from the plans in the control log.
+
+    Attributes:
+        state: What the control log and the heartbeats say.
+    """
+
+    native: ClassVar[bool] = False
+    by_plan: ClassVar[bool] = True
+    state: GroupState
+
+    @property
+    def workers(self) -> tuple[WorkerView, ...]:
+        """Return the workers that live."""
+        return self.state.workers
+
+    @property
+    def held(self) -> frozenset[TopicPartition]:
+        """Return the partitions that a live consumer has taken and may work on."""
+        return frozenset(self.state.owner) - self.state.pending
+
+    @property
+    def parked(self) -> Mapping[TopicPartition, Parked]:
+        """Return the partitions that no consumer gets until an operator releases them."""
+        return self.state.parked
+
+    @property
+    def handed_over(self) -> tuple[HandoverDone, ...]:
+        """Return the handovers that have finished since the cycle before."""
+        return self.state.completed
+
+    @property
+    def owners(self) -> Mapping[TopicPartition, int | str]:
+        """Return the slot that the latest plan gives each partition to."""
+        return dict(self.state.owner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflicting(Managed):
+    """A group configured as native, under whose id workers of a plan live."""
+
+    native: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native(_Kind):
     """One of Kafka's own assignors places the partitions; only the number of consumers can be set."""
 
+    counted: ClassVar[bool] = True
     members: GroupMembers
 
 
@@ -141,19 +166,17 @@ class Native(_OnMembership):
 class Placed(Native):
     """A stable native group whose members take their partitions from the placement that this controller publishes."""
 
-    @property
-    def places(self) -> bool:
-        """Say whether who holds what is decided here, and carried out."""
-        return self.acting
+    counted: ClassVar[bool] = False
+    follows: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread(_OnMembership):
+class Unread(_Kind):
     """A native group whose members have not been read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unmanaged(_OnMembership):
+class Unmanaged(_Kind):
     """A group that is to be managed and has no plan yet: it is advised by the consumers that are members now."""
 
     native: ClassVar[bool] = False
@@ -171,9 +194,8 @@ def kind_of(observation: Observation, assignment: str) -> Kind:
     """
     state, members, started = observation.state, observation.members, observation.started
     if state is not None:
-        listed = members.members if members is not None else ()
         kind = Managed if assignment == "managed" else Conflicting
-        return kind(state=state, listed=listed, started=started)
+        return kind(state=state, members=members, started=started)
     if assignment == "managed":
         return Unmanaged(members=members)
     if members is None:

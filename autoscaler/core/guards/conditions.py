@@ -6,6 +6,7 @@ Part of *guard*; ``table.py`` says in which order they are asked and what they h
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Flag, auto
 
 from autoscaler.core.cycle.context import Cycle, not_measured
 from autoscaler.core.group.history import moved
@@ -16,6 +17,15 @@ from autoscaler.model.findings import What
 _ROUNDING = 1e-9  # of a load: one that equals the capacity is not above it
 
 
+class Cause(Flag):
+    """What asks for a change."""
+
+    LOAD = auto()
+    LIMIT = auto()  # the operator's limits, partitions without an owner, or records that are about to be deleted
+    FALLBACK = auto()  # the number for when nothing is measured
+    UNDOING = auto()  # steps up that were in vain
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One kind of change that a step would make.
@@ -24,14 +34,13 @@ class Change:
         kind: One of the kinds.
         consumers: Consumers that would be requested or hold something.
         target: Where the partitions would be; ``None``: where they are.
-        ordered: It follows from the operator's limits, from partitions without an owner, or from records that are about to be
-            deleted, not from load.
+        cause: What asks for it.
     """
 
     kind: Steps
     consumers: int
     target: Mapping[TopicPartition, int] | None
-    ordered: bool
+    cause: Cause = Cause.LOAD
 
 
 def paused(cycle: Cycle, change: Change) -> Finding | None:
@@ -61,13 +70,19 @@ def minimum(cycle: Cycle, change: Change) -> Finding | None:
 
 def measured(cycle: Cycle, change: Change) -> Finding | None:
     """Object to shrinking by what is not known."""
-    return None if change.ordered else not_measured(cycle)
+    return not_measured(cycle) if change.cause is Cause.LOAD else None
 
 
 def settled(cycle: Cycle, _change: Change) -> Finding | None:
     """Object to shrinking around a consumer that is about to end by itself."""
     away = sorted(cycle.present.holders - cycle.present.ready)
     return Finding.of(What.ENDING, consumers=away[:1]) if away else None
+
+
+def static_members(cycle: Cycle, _change: Change) -> Finding | None:
+    """Object to ending a member whose partitions would stand still until its session is over."""
+    static = cycle.kind.counted and any(m.instance is not None for m in cycle.kind.listed)
+    return Finding.of(What.STATIC_MEMBERS) if static else None
 
 
 def at_risk(cycle: Cycle, _change: Change) -> Finding | None:

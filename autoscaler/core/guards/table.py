@@ -15,12 +15,13 @@ from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.group.history import moved
 from autoscaler.core.group.limits import EVERY_STEP, Steps
 from autoscaler.core.guards import conditions as says
-from autoscaler.core.guards.conditions import Change
+from autoscaler.core.guards.conditions import Cause, Change
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
 
 _KINDS = tuple(Steps)
 _NOTHING = Steps(0)
+_NO_CAUSE = Cause(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Guard:
         reason: Reported as ``limited_by``.
         hard: It must hold for the step to be right; a soft one only prefers another time.
         holds: Kinds of steps that it is asked about.
-        holds_fallback: It holds a fallback's shrinking too, which knows no load.
+        also: What besides load it holds, if it is soft.
         objection: Answers with what it finds if such a change must wait, or ``None``.
         most: Consumers that growing may lead to at most; ``None``: it does not say.
         least: Consumers that shrinking may lead to at least; ``None``: it does not say.
@@ -42,7 +43,7 @@ class Guard:
     reason: Reason
     hard: bool
     holds: Steps
-    holds_fallback: bool = False
+    also: Cause = _NO_CAUSE
     objection: Callable[[Cycle, Change], Finding | None] = lambda _cycle, _change: None
     most: Callable[[Cycle], int | None] = lambda _: None
     least: Callable[[Cycle], int | None] = lambda _: None
@@ -114,6 +115,9 @@ GUARDS: tuple[Guard, ...] = (
         name="min_consumers", reason=Reason.AT_MINIMUM, hard=True, holds=_SHRINK, objection=says.minimum,
         least=lambda c: c.floor,
     ),
+    Guard(
+        name="static_members", reason=Reason.STATIC_MEMBERS, hard=True, holds=_SHRINK, objection=says.static_members,
+    ),
     Guard(name="measured", reason=Reason.STALE_INPUT, hard=True, holds=_SHRINK, objection=says.measured),
     Guard(name="settled", reason=Reason.NOT_READY, hard=True, holds=_SHRINK, objection=says.settled),
     Guard(
@@ -123,17 +127,18 @@ GUARDS: tuple[Guard, ...] = (
     Guard(name="grow_step", reason=Reason.STEP_LIMIT, hard=False, holds=_GROW, most=_grown),
     Guard(name="grow_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_GROW, objection=says.grow_stabilised),
     Guard(
-        name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, holds_fallback=True,
+        name="retention_risk_s", reason=Reason.RETENTION_AT_RISK, hard=False, holds=_SHRINK, also=Cause.FALLBACK,
         objection=says.at_risk,
     ),
-    Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, holds_fallback=True, objection=says.backlog),
+    Guard(name="backlog_s", reason=Reason.BACKLOG, hard=False, holds=_SHRINK, also=Cause.FALLBACK, objection=says.backlog),
     Guard(name="shrink_stabilisation_s", reason=Reason.STABILISING, hard=False, holds=_SHRINK, objection=says.stabilised),
     Guard(
-        name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, holds_fallback=True,
+        name="shrink_cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_SHRINK, also=Cause.FALLBACK,
         objection=says.cooled_down,
     ),
     Guard(
-        name="turns_per_hour", reason=Reason.FLAPPING, hard=False, holds=_SHRINK, holds_fallback=True, objection=says.flapping
+        name="turns_per_hour", reason=Reason.FLAPPING, hard=False, holds=_SHRINK, also=Cause.FALLBACK | Cause.UNDOING,
+        objection=says.flapping,
     ),
     Guard(name="shrink_step", reason=Reason.STEP_LIMIT, hard=False, holds=_SHRINK, least=_shrunk),
     Guard(name="cooldown_s", reason=Reason.COOLING_DOWN, hard=False, holds=_MOVE, objection=says.resting),
@@ -146,7 +151,7 @@ def most_consumers(cycle: Cycle, *, hard_only: bool = False) -> Bound:
     hard_only = hard_only or cycle.urgent
     bounds = [(count, g) for g in GUARDS if (g.hard or not hard_only) and (count := _most(cycle, g)) is not None]
     count, guard = min(bounds, key=lambda b: b[0])
-    more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None, ordered=False)
+    more = Change(kind=Steps.GROW, consumers=len(cycle.load.partitions) + 1, target=None)
     return Bound(count=max(1, count), guard=guard, found=guard.objection(cycle, more))
 
 
@@ -165,9 +170,9 @@ def least_consumers(cycle: Cycle) -> Bound:
 
 def first_objection(cycle: Cycle, change: Change) -> tuple[Guard, Finding] | None:
     """Return the first row that objects to a change and what it has found, or ``None`` if it may be made."""
-    soft = cycle.policy.sizing == "rates"  # a published policy has no other guards than the papers give it
+    soft = Cause.LOAD if cycle.policy.sizing == "rates" else _NO_CAUSE  # a published policy has no other guards than the papers
     for guard in GUARDS:
-        if change.kind not in guard.holds or not (guard.hard or (soft and not change.ordered)):
+        if change.kind not in guard.holds or not (guard.hard or change.cause in guard.also | soft):
             continue
         most = _most(cycle, guard)
         found = guard.objection(cycle, change) or (None if most is None else says.above(most, guard.setting, cycle, change))
@@ -188,9 +193,8 @@ def to_give_back(cycle: Cycle) -> int | None:
     ):
         return None
     count = max(cycle.floor, before)
-    change = Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=True)
-    held = first_objection(cycle, change) is not None or says.flapping(cycle, change) is not None
-    return count if count < len(cycle.present.slots) and not held else None
+    change = Change(kind=Steps.SHRINK, consumers=count, target=None, cause=Cause.UNDOING)
+    return count if count < len(cycle.present.slots) and first_objection(cycle, change) is None else None
 
 
 def kinds_of(cycle: Cycle, step: Step) -> Steps:
@@ -226,7 +230,8 @@ def guarded(cycle: Cycle, step: Step) -> Step:
 
 def _objection(cycle: Cycle, step: Step, kind: Steps) -> tuple[Guard, Finding] | None:
     after = len(cycle.present.slots if step.requested is None else _after(step))
-    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, ordered=step.ordered))
+    cause = Cause.LIMIT if step.ordered else Cause.LOAD
+    return first_objection(cycle, Change(kind=kind, consumers=after, target=step.target, cause=cause))
 
 
 def _after(step: Step) -> frozenset[int]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.cycle.utilisation import of_each, own_findings
 from autoscaler.core.group.history import moved
-from autoscaler.core.group.kinds import Unmanaged
 from autoscaler.core.load.partition_progress import Progress
 from autoscaler.core.rules import native
 from autoscaler.core.rules.catch_up import risk_findings
@@ -43,7 +42,7 @@ def _advice(cycle: Cycle) -> Iterator[Finding]:
     after = max(cycle.planner.gauge.levels(cycle.load.rates, planned.owner).values(), default=0.0)
     if not cycle.observation.consumers_known:
         yield Finding.of(What.CONSUMERS_NOT_KNOWN, error=cycle.observation.why_unread, state=cycle.kind.phase or None)
-    elif isinstance(cycle.kind, Unmanaged) and cycle.kind.nowhere:
+    elif cycle.kind.nowhere and not cycle.kind.native:
         yield Finding.of(What.GROUP_NOT_THERE_YET, group=cycle.policy.group)
     else:
         yield Finding.of(What.NOW, live=len(present.live), load_bytes_per_s=size.hottest[1])

@@ -29,7 +29,7 @@ def catching_up(cycle: Cycle) -> Cycle:
     )
     faster = {p: rate / load.rates[p] for p, rate in needed.items() if load.rates[p] > 0}
     planner = cycle.planner.judging(cycle.planner.gauge.scaled(faster), cycle.planner.there)
-    size = measure_size(raised, cycle.present, cycle.policy, planner, advised=False)
+    size = measure_size(raised, cycle.present, cycle.policy, planner, placement=False)
     return replace(cycle, load=raised, size=size, planner=planner, urgent=True)
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
-from autoscaler.core.group.kinds import Native, Placed
 from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import numbered
-from autoscaler.core.guards.conditions import Change
-from autoscaler.core.guards.table import GUARDS, least_consumers
+from autoscaler.core.guards.conditions import Cause, Change
+from autoscaler.core.guards.table import first_objection, least_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scaling import fill_minimum, keep_maximum
 from autoscaler.model import Finding, Reason
@@ -47,17 +46,12 @@ def _instead(cycle: Cycle, waits: Step) -> Step:
             idle = replace(idle.saying(held), limited_by=held.limit)
     if cycle.present.pending and not cycle.advised:
         return replace(idle, limited_by=Reason.HANDOVER_IN_PROGRESS)
-    step = _counted(cycle, idle, wanted, now) if _is_counted(cycle) else _placed(cycle, idle, wanted)
+    step = _counted(cycle, idle, wanted, now) if cycle.kind.counted else _placed(cycle, idle, wanted)
     return idle if step is None else step
 
 
-def _is_counted(cycle: Cycle) -> bool:
-    """Say whether only the number is set, because an assignor of Kafka's places the partitions."""
-    return isinstance(cycle.kind, Native) and not isinstance(cycle.kind, Placed)
-
-
 def _now(cycle: Cycle) -> int:
-    return len(cycle.kind.listed) if _is_counted(cycle) else len(cycle.present.slots)
+    return len(cycle.kind.listed) if cycle.kind.counted else len(cycle.present.slots)
 
 
 def _wanted(cycle: Cycle, count: int) -> int:
@@ -72,12 +66,9 @@ def _wanted(cycle: Cycle, count: int) -> int:
 
 def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Finding | None]:
     """Return how far the number may come down, and what keeps it from coming down all the way."""
-    change = Change(kind=Steps.SHRINK, consumers=wanted, target=None, ordered=True)
-    for guard in GUARDS:
-        if guard.holds_fallback and (found := guard.objection(cycle, change)):
-            return now, replace(found, limit=guard.reason)
-    if isinstance(cycle.kind, Native) and any(m.instance is not None for m in cycle.kind.listed):
-        return now, replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
+    change = Change(kind=Steps.SHRINK, consumers=wanted, target=None, cause=Cause.FALLBACK)
+    if objection := first_objection(cycle, change):
+        return now, objection[1]
     if (needed := min(now, cycle.size.calm or 0)) > wanted:
         return needed, replace(Finding.of(What.LAST_RATES_TAKE, needed=needed), limit=Reason.STALE_INPUT)
     bound = least_consumers(cycle)

@@ -8,7 +8,6 @@ from autoscaler.core.assignors.forecast import Forecast, Roof, fits, forecast
 from autoscaler.core.assignors.group_model import Assignor, NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.cycle.context import Cycle, Step
-from autoscaler.core.group.kinds import Native
 from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import numbered
 from autoscaler.core.guards.conditions import Change, steps_in_vain
@@ -28,7 +27,7 @@ def refuse_managed(cycle: Cycle) -> Step:
 def settle(cycle: Cycle) -> Step | None:
     """Wait until Kafka counts as many members as run; say so when that takes longer than a consumer needs to start."""
     kind = cycle.kind
-    if not isinstance(kind, Native) or kind.started is None:
+    if kind.started is None:
         return None
     if kind.started.requested is None:
         return _strangers(cycle) if kind.listed else None
@@ -91,7 +90,7 @@ def keep_bounds(cycle: Cycle) -> Step | None:
     if now > orders.most:
         above = Finding.of(What.ABOVE_MAXIMUM, now=now, setting=orders.most_setting, most=orders.most)
         why = Step(reason=orders.at_most, findings=(above,), ordered=True, to_limit=True)
-        return _if_dynamic(cycle, _ask(cycle, orders.most, why))
+        return _ask(cycle, orders.most, why)
     if now < cycle.floor:
         below = Finding.of(What.BELOW_MINIMUM, setting=orders.least_setting, least=cycle.floor, now=now)
         return _ask(cycle, cycle.floor, Step(reason=orders.at_least, findings=(below,), ordered=True, to_limit=True))
@@ -104,7 +103,7 @@ def give_back(cycle: Cycle) -> Step | None:
     if count is None:
         return None
     findings = (steps_in_vain(cycle), Finding.of(What.DRAINED_AS_MUCH, count=count))
-    return _if_dynamic(cycle, _ask(cycle, count, Step(reason=Reason.SCALING_DID_NOT_HELP, findings=findings, ordered=True)))
+    return _ask(cycle, count, Step(reason=Reason.SCALING_DID_NOT_HELP, findings=findings, ordered=True))
 
 
 def grow(cycle: Cycle) -> Step | None:
@@ -168,12 +167,9 @@ def shrink(cycle: Cycle) -> Step | None:
     )
     findings = (fits_on, Finding.of(What.HOLD_NOTHING, count=idle)) if idle else (fits_on,)
     why = Step(reason=Reason.UNDERUSED, findings=findings, counted=True, spares=True)
-    static = _if_dynamic(cycle, why)
-    if static is not why:
-        return static
     bound, needed = least_consumers(cycle), max(cycle.history.peak(), outlook.calm)
     least = max(needed, bound.count)
-    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None, ordered=False))
+    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None))
     if objection is not None:
         guard, found = objection
         return replace(why.saying(found), limited_by=guard.reason)
@@ -184,14 +180,6 @@ def shrink(cycle: Cycle) -> Step | None:
                 return step
             return replace(step.saying(bound.finding), limited_by=bound.guard.reason)
     return replace(why.saying(Finding.of(What.NEEDED_LATELY, needed=least)), limited_by=Reason.STABILISING)
-
-
-def _if_dynamic(cycle: Cycle, step: Step) -> Step:
-    """Return a step that takes consumers away, or nothing in its place where their partitions would stand still."""
-    if not any(m.instance is not None for m in cycle.kind.listed):
-        return step
-    static = replace(Finding.of(What.STATIC_MEMBERS), limit=Reason.STATIC_MEMBERS)
-    return replace(step.saying(static), limited_by=Reason.STATIC_MEMBERS, requested=None)
 
 
 def _ask(cycle: Cycle, count: int, why: Step) -> Step:

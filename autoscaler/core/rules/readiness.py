@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step, error_of
-from autoscaler.core.group.kinds import Native
 from autoscaler.core.rules import native
 from autoscaler.core.rules.beside import unmatched
 from autoscaler.core.rules.scaling import grow
@@ -15,12 +14,7 @@ _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", 
 
 
 def refuse_foreign(cycle: Cycle) -> Step | None:
-    """Touch nothing while members subscribe under the group id of a managed group: they follow no plan.
-
-    Before its first plan a group whose members have not been read may be one that subscribes.
-    """
-    if cycle.present.plan_at is None and cycle.observation.members is None and not cycle.advised:
-        return replace(need_members(cycle), inert=True)
+    """Touch nothing while members subscribe under the group id of a managed group: they follow no plan."""
     listed = cycle.kind.listed
     if not listed:
         return None
@@ -40,7 +34,7 @@ def need_joined(cycle: Cycle) -> Step | None:
 def need_stable(cycle: Cycle) -> Step | None:
     """Wait until Kafka knows a native group, and its members have what the group's assignor gives them."""
     kind = cycle.kind
-    if isinstance(kind, Native) and kind.nowhere and not kind.acting:  # where we start them, the first one makes it
+    if kind.nowhere and not kind.acting:  # where we start them, the first one makes it
         return Step(reason=Reason.NOT_READY, findings=(Finding.of(What.NO_SUCH_GROUP, group=cycle.policy.group),))
     return _rebalancing(cycle) if kind.phase in _REBALANCING else None
 

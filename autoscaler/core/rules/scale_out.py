@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import pad
-from autoscaler.core.guards.table import Bound
+from autoscaler.core.guards.conditions import Cause, Change
+from autoscaler.core.guards.table import Bound, first_objection
 from autoscaler.core.sizing.size import peak_of_shared, relabel
 from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
@@ -53,8 +55,9 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     fitted = planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
     placed = fitted.plan.owner
     target = dict(placed) if planner.gauge else relabel(placed, frozenset(owner.values()), sorted(present.ready))
-    resting = not cycle.urgent and cycle.history.resting_s(cycle.now, policy.cooldown_s) is not None
-    return target if not present.owner or (worthwhile(cycle, target) and not resting) else None
+    cause = Cause.LIMIT if cycle.urgent else Cause.LOAD
+    moves = Change(kind=Steps.MOVE, consumers=len(present.slots), target=target, cause=cause)
+    return target if not present.owner or (worthwhile(cycle, target) and first_objection(cycle, moves) is None) else None
 
 
 def worthwhile(cycle: Cycle, owner: Mapping[TopicPartition, int]) -> bool:

@@ -143,7 +143,7 @@ def shrink(cycle: Cycle) -> Step | None:
     least = least_consumers(cycle)
     needed = cycle.history.peak()
     count = max(needed, least.count)
-    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=count, target=None, ordered=False))
+    objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=count, target=None))
     if objection is not None:
         guard, found = objection
         return replace(why.saying(found), limited_by=guard.reason)

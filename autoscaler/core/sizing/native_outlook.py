@@ -8,7 +8,7 @@ from autoscaler.core.assignors.consumer_count import fewest
 from autoscaler.core.assignors.forecast import Roof
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group, unplaceable
-from autoscaler.core.group.kinds import Kind, Native, Placed
+from autoscaler.core.group.kinds import Kind
 from autoscaler.core.group.limits import Orders
 from autoscaler.core.load.group_load import GroupLoad
 from autoscaler.core.sizing.size import Size
@@ -34,10 +34,10 @@ class Outlook:
 
 def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Policy, orders: Orders) -> Outlook | None:
     """Return the outlook of a native group; ``None`` for a managed one, and while its members are not known or not settled."""
-    if not isinstance(kind, Native) or not kind.stable:
-        return None
     members = kind.members
-    if isinstance(kind, Placed):
+    if not kind.native or not kind.stable or members is None:
+        return None
+    if kind.follows:
         return Outlook(group=unplaceable(members, load.partitions, kind.started), members=len(members.members))
     group = read_group(members, load.partitions, _topic_ids(snapshot), _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:

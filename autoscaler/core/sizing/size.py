@@ -49,8 +49,8 @@ class Size:
         return max(((c, load) for c, load in self.loads.items()), key=lambda x: (x[1], -x[0]), default=(-1, 0.0))
 
 
-def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner, *, advised: bool) -> Size:
-    """Return the figures of a cycle; those of a placement only if it is to be ``advised``, because most cycles need none."""
+def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Planner, *, placement: bool) -> Size:
+    """Return the figures of a cycle; those of a ``placement`` only if it is to be shown, because most cycles need none."""
     usable = policy.usable_bytes_per_s
     gauge = planner.gauge
     loads = gauge.levels(load.measured, present.owner, present.live)
@@ -58,7 +58,7 @@ def measure_size(load: GroupLoad, present: Present, policy: Policy, planner: Pla
     sizes = gauge.sizes(load.rates) if gauge else load.rates
     order = sorted(above, key=lambda c: (-loads[c], c))
     hot = sorted((p for p, c in present.owner.items() if c in above), key=lambda p: (-load.measured.get(p, 0.0), p))
-    planned = planner.best(load.rates, usable, present.owner) if load.rates and advised else None
+    planned = planner.best(load.rates, usable, present.owner) if load.rates and placement else None
     wanted = planner.fewest(load.rates, usable, present.owner) if load.rates and planned is None else 0
     calm = planner.fewest(load.rates, policy.calm_bytes_per_s, present.owner) if load.rates else None
     return Size(
