@@ -1,6 +1,6 @@
 """What the controller needs of the world: small protocols, one contract suite each.
 
-Implementations live in ``adapters/`` (the real ones) and ``testing.py`` (fakes, shipped). Every method has a bound on its time
+Implementations live in ``adapters/`` (the real ones) and ``tests/fakes.py``. Every method has a bound on its time
 and raises only errors of ``errors.py``.
 """
 

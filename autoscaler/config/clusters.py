@@ -24,7 +24,8 @@ _BROKER = re.compile(
     rf"^\s*(({'|'.join(_PROTOCOLS)})://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{{1,5}})\s*$", re.IGNORECASE
 )
 _PORTS = range(1, 65_536)
-_LOGS_IN = ("plain", "scram-sha-256", "scram-sha-512")  # with a user and a password
+_LOGS_IN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")  # with a user and a password
+_MECHANISMS = (*_LOGS_IN, "GSSAPI")
 Connection = dict[str, str | int | float | bool]
 
 
@@ -66,19 +67,28 @@ def connection_problems(connection: Mapping[str, object]) -> list[str]:
     protocol = str(connection.get("security.protocol", "plaintext")).lower()
     if protocol not in _PROTOCOLS and not protocol.startswith(("env:", "file:")):
         found.append(f"security.protocol: {protocol!r} is none of {', '.join(_PROTOCOLS)}")
-    return found + (_login_problems(connection) if protocol.startswith("sasl_") else [])
+    return found + ([] if protocol.startswith(("env:", "file:")) else _login_problems(connection, protocol))
 
 
-def _login_problems(connection: Mapping[str, object]) -> list[str]:
-    """Return what a connection that logs in lacks; librdkafka would say so only once it is used."""
-    mechanism = connection.get("sasl.mechanism", connection.get("sasl.mechanisms"))
-    if mechanism is None:
+def _login_problems(connection: Mapping[str, object], protocol: str) -> list[str]:
+    """Return what is wrong with how a connection logs in; librdkafka would say so only once it is used, or not at all."""
+    if not protocol.startswith("sasl_"):
+        logins = sorted(str(key) for key in connection if str(key).startswith("sasl."))
+        needs = (
+            f"security.protocol must be sasl_ssl or sasl_plaintext; by {protocol} the clients would connect without logging in"
+        )
+        return [f"{', '.join(logins)}: {needs}"] if logins else []
+    given = connection.get("sasl.mechanism", connection.get("sasl.mechanisms"))
+    if given is None:
         kerberos = any("kerberos" in str(key) for key in connection)
-        return [] if kerberos else [f"sasl.mechanism is missing: name one, such as {', '.join(_LOGS_IN).upper()}"]
-    if str(mechanism).lower() not in _LOGS_IN:
-        return []
-    missing = [key for key in ("sasl.username", "sasl.password") if key not in connection]
-    return [f"{key} is missing: {mechanism} logs in with it" for key in missing]
+        return [] if kerberos else [f"sasl.mechanism is missing: name one, such as {', '.join(_LOGS_IN)}"]
+    found, mechanism = [], str(given).upper()
+    if mechanism == "OAUTHBEARER":
+        found.append(f"sasl.mechanism: OAUTHBEARER is not supported here: log in by {', '.join(_MECHANISMS)} or a certificate")
+    elif given not in _MECHANISMS and not str(given).startswith(("env:", "file:")):
+        found.append(f"sasl.mechanism: {given!r} is none of {', '.join(_MECHANISMS)}, in capitals")
+    missing = [key for key in ("sasl.username", "sasl.password") if key not in connection] if mechanism in _LOGS_IN else []
+    return found + [f"{key} is missing: {given} logs in with it" for key in missing]
 
 
 def is_secret(key: str) -> bool:

@@ -17,8 +17,8 @@ from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import AddWorkers, RemoveWorkers
-from autoscaler.testing import FakeClock
 from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots
+from tests.fakes import FakeClock
 from tests.scenarios.native_world import NativeWorld, even
 from tests.until import until
 

@@ -11,7 +11,7 @@ import numpy as np
 from autoscaler.evaluation.simulator import Contender
 from autoscaler.evaluation.workloads import PUBLISHED_PARTITIONS, bounded_walk
 from autoscaler.packing import assign
-from autoscaler.packing.research.least_moves import least_r
+from tests.bench.least_moves import least_r
 from tests.bench.packing_quality import AS_FEW_AS_BFD, AS_MANY_AS_MWF, DELTAS, DELTAS_TEXT, LEAN
 from tests.bench.replays import CAPACITY, Floats, Labels, held
 from tests.bench.rows import Row

@@ -13,7 +13,7 @@ from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanPublisher
-from autoscaler.testing import FakeClock, FakePublisher
+from tests.fakes import FakeClock, FakePublisher
 from tests.kafka.log_worker import LogWorker
 from tests.until import until
 

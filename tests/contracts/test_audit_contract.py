@@ -11,7 +11,7 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.model import HandoverDone
 from autoscaler.ports import AuditLog
-from autoscaler.testing import FakeAudit
+from tests.fakes import FakeAudit
 from tests.streaming import audit_cases as cases
 
 if TYPE_CHECKING:

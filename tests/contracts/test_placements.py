@@ -12,7 +12,7 @@ from autoscaler.errors import FencedError
 from autoscaler.handover.placement_record import Placement
 from autoscaler.model import TopicPartition
 from autoscaler.ports import PlacementPublisher
-from autoscaler.testing import FakePlacements
+from tests.fakes import FakePlacements
 from tests.until import until
 
 Owners = Mapping[TopicPartition, str]

@@ -13,7 +13,7 @@ from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import TransientError
 from autoscaler.ports import PoolState, WorkerPool
-from autoscaler.testing import FakeClock, FakePool
+from tests.fakes import FakeClock, FakePool
 from tests.until import let_pass, until
 
 NOBODY: frozenset[int] = frozenset()

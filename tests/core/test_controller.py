@@ -24,8 +24,8 @@ from autoscaler.model import (
 )
 from autoscaler.model.findings import What
 from autoscaler.ports import PlanIntent
-from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
 from tests.builders import CAPACITY, TOPIC, load, members, rates, says, snapshot, tp
+from tests.fakes import FakeAudit, FakeClock, FakePool, FakePublisher, FakeReader, FakeRetention
 
 LINES = tuple[int, Decision]
 

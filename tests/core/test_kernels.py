@@ -10,7 +10,7 @@ import pytest
 
 import autoscaler
 from autoscaler.adapters import kernels
-from autoscaler.testing import FakeClock
+from tests.fakes import FakeClock
 
 RUN = """
 import numpy as np

@@ -12,8 +12,8 @@ from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, Finding, GroupMembers, LoadSnapshot, Reason, Retention
 from autoscaler.model.findings import What
-from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load, members, rates, says, snapshot, state, tp
+from tests.fakes import FakeRetention
 from tests.scenarios.native_world import NativeWorld, even
 
 

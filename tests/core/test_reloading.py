@@ -106,7 +106,7 @@ def test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is(
 ) -> None:
     """As while a mounted secret is replaced: the configuration itself does not change again."""
     secret = tmp_path / "password"
-    connection = {"bootstrap.servers": "localhost:9092", "sasl.password": f"file:{secret}"}
+    connection = {"bootstrap.servers": "localhost:9092", "security.protocol": "ssl", "ssl.key.password": f"file:{secret}"}
     file.write({**GROUP, **PAUSED}, OTHER, clusters=[{"connection": connection}])
     assert file.looks(40) == {}
     assert caplog.text.count("cannot be read") == 1

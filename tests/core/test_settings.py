@@ -239,7 +239,10 @@ def test_connections_that_may_work(tmp_path: Path, connection: dict[str, str]) -
 
 
 def test_what_a_connection_refers_to_need_not_be_there_where_nothing_connects(tmp_path: Path) -> None:
-    connection = {"bootstrap.servers": "env:NOT_SET_ANYWHERE", "sasl.password": "file:/not/there", "ssl.ca.location": "/no.pem"}
+    connection = {
+        "bootstrap.servers": "env:NOT_SET_ANYWHERE", "security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN",
+        "sasl.username": "me", "sasl.password": "file:/not/there", "ssl.ca.location": "/no.pem",
+    }  # fmt: skip
     file = write(tmp_path / "c.yaml", {**MINIMAL, "clusters": [{"connection": connection}]})
     assert len(problems(file)) == 3
     assert load(file, connects=False).root == Path("/tmp/state")  # noqa: S108
@@ -325,6 +328,14 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         (SASL, "sasl.mechanism is missing: name one, such as PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.password": "file:/etc/hostname"}, "sasl.username is missing: PLAIN logs in"),
         ({**SASL, "sasl.mechanisms": "scram-sha-512", "sasl.username": "me"}, "sasl.password is missing: scram-sha-512 logs in"),
+        ({**SASL, "sasl.mechanisms": "scram-sha-512"}, "'scram-sha-512' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI"),
+        ({**SASL, "sasl.mechanism": "FOO"}, "sasl.mechanism: 'FOO' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism: OAUTHBEARER is not supported here"),
+        (
+            {"bootstrap.servers": "b:1", "sasl.username": "me", "sasl.mechanism": "PLAIN"},
+            "sasl.mechanism, sasl.username: security.protocol must be sasl_ssl or sasl_plaintext; by plaintext the clients",
+        ),
+        ({**SASL, "security.protocol": "SSL", "sasl.mechanism": "PLAIN"}, "by ssl the clients would connect without logging in"),
     ],
 )
 def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str], said: str) -> None:

@@ -22,7 +22,7 @@ from autoscaler.controller.group_controller import GroupController
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import CapacitySource, Decision
 from autoscaler.streaming.lag import GroupRules
-from autoscaler.testing import FakeAudit
+from tests.fakes import FakeAudit
 from tests.kafka.measuring import Measured
 from tests.until import until
 

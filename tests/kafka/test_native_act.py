@@ -21,8 +21,8 @@ from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers, TopicPartition
 from autoscaler.model.findings import What
-from autoscaler.testing import FakeAudit
 from tests.builders import load, says, snapshot
+from tests.fakes import FakeAudit
 from tests.until import until
 
 MakeTopic = Callable[..., str]

@@ -14,8 +14,8 @@ from autoscaler.adapters.kafka import membership
 from autoscaler.adapters.kafka.membership import KafkaGroupReader, _classic, _understood
 from autoscaler.devtools.broker import Broker, Cluster
 from autoscaler.model import GroupMembers, TopicPartition
-from autoscaler.testing import FakeClock
 from tests.conftest import create_topic
+from tests.fakes import FakeClock
 from tests.until import until
 
 PATIENCE_S = 150.0

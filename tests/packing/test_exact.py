@@ -17,7 +17,7 @@ from autoscaler.packing.exact.whole_units import UNITS, whole_costs, whole_sizes
 from autoscaler.packing.pace.pace import pace
 from autoscaler.packing.problem.lower_bounds import martello_toth
 from autoscaler.packing.problem.options import Floats, Labels, Options, Planned
-from autoscaler.packing.research.least_moves import least_r
+from tests.bench.least_moves import least_r
 
 pytestmark = pytest.mark.timeout(600)  # the first one compiles PACE and more where nothing is kept yet
 

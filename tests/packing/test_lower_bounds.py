@@ -16,7 +16,7 @@ from autoscaler.packing.pace.pace import pace
 from autoscaler.packing.problem.lower_bounds import fewest_of, lower_bound, martello_toth
 from autoscaler.packing.problem.options import Floats, Labels, Options
 from autoscaler.packing.registry import assign
-from autoscaler.packing.research.least_moves import LeastR, least_r
+from tests.bench.least_moves import LeastR, least_r
 
 Partition = tuple[float, int]  # share and home
 

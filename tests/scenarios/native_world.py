@@ -19,8 +19,8 @@ from autoscaler.model import (
     RemoveWorkers,
     TopicPartition,
 )
-from autoscaler.testing import FakeAudit, FakeClock, FakePool, FakeReader
 from tests.builders import CAPACITY, TOPIC, load, rates, snapshot
+from tests.fakes import FakeAudit, FakeClock, FakePool, FakeReader
 
 Loads = Mapping[TopicPartition, float | None] | Iterable[PartitionLoad]
 STARTING_S = 2  # from the start of a consumer until Kafka counts it

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.handover.placement_record import Placement, Seat, seated
 from autoscaler.model import Decision, GroupMembers, Member, MovePartition, TopicPartition
-from autoscaler.testing import FakePlacements
 from tests.builders import TOPIC
+from tests.fakes import FakePlacements
 from tests.scenarios.native_world import STARTING_S, NativeWorld
 
 DEAF_S = 2.0  # from a change of the placement until Kafka's description shows what came of it

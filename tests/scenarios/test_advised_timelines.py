@@ -12,8 +12,8 @@ from autoscaler.config.policy import Policy
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.errors import TransientError
 from autoscaler.model import Decision, GroupState, Observation, PartitionLoad, Reason
-from autoscaler.testing import FakeAudit, FakeClock, FakeReader
 from tests.builders import CAPACITY, TOPIC, load, members, snapshot, tp
+from tests.fakes import FakeAudit, FakeClock, FakeReader
 
 PARTITIONS = 12
 READ_FOR_S = 10  # for so long the latest membership is told after it could be read last

@@ -12,8 +12,8 @@ import pytest
 
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.model import CapacitySource, Decision, GroupMembers, Member, Observation, Reason, WorkerView
-from autoscaler.testing import FakeReader
 from tests.builders import CAPACITY, TOPIC, policy, rates, tp
+from tests.fakes import FakeReader
 from tests.scenarios.native_world import NativeWorld, even
 from tests.scenarios.placed_world import PlacedWorld
 from tests.scenarios.test_fault_matrix import BEGINS, CHANGES, ENDS, LASTS, LEVELS, NEEDED

@@ -6,8 +6,8 @@ import pytest
 
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.model import Reason
-from autoscaler.testing import FakeRetention
 from tests.builders import load
+from tests.fakes import FakeRetention
 from tests.scenarios.native_world import NativeWorld, even
 from tests.scenarios.placed_world import PlacedWorld
 from tests.scenarios.test_fault_matrix import (

@@ -12,8 +12,8 @@ from autoscaler.config.setting_paths import path_of
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.core.guards.table import GUARDS, Guard
 from autoscaler.model import Decision, MovePartition, PartitionLoad, Retention, TopicPartition
-from autoscaler.testing import FakeRetention
 from tests.builders import TOPIC, load
+from tests.fakes import FakeRetention
 from tests.scenarios.native_world import NativeWorld, Work, even
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "native.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The least R-score of one step at a number of consumers: what no planner can go below from where it stands. Part of *pack*.
+"""The least R-score of one step at a number of consumers: what no planner can go below from where it stands.
 
 For judging planners, not for planning.
 """

@@ -1,4 +1,4 @@
-"""Fakes of every port, for tests of whatever stands on the ports: the controller, a scenario, an integration of your own.
+"""Fakes of every port, for tests of whatever stands on the ports: the controller, a scenario, a new adapter.
 
 They keep the ports' promises (``tests/contracts`` runs one suite on each and on the real adapter) and need no broker, process,
 disk or time: ``FakeClock`` stands still until told otherwise, and workers take their partitions after a number of looks.
