@@ -4,6 +4,7 @@ Which tests ``make unit`` runs is decided here and nowhere else (``NEEDS``, ``FO
 that fails leaves what it said, logs and stacks in ``.run/failed``.
 """
 
+import gc
 import os
 import re
 import signal
@@ -101,6 +102,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
     items.sort(key=lambda i: (-heaviest[i.path], -many[i.path], i.path))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what was imported and collected: it stays, and is most of what there is."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,7 @@ from deltalake import write_deltalake
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.workers.process_pool import ProcessPool
+from autoscaler.cli.preflight import problems
 from autoscaler.config.settings import load
 from autoscaler.streaming.checkpoint_guard import claim
 
@@ -139,22 +140,32 @@ def test_validate_says_that_a_state_directory_is_none(config: Path, state_dir: s
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("[no-such-program]", "groups.orders.workers.command: there is no program 'no-such-program' on the PATH"),
-        ("[./none.sh]", "groups.orders.workers.command: there is no program './none.sh' from"),
-        ("['{python}', none.py]", f"groups.orders.workers.command: there is no script 'none.py' in {ROOT}"),
-        ("['{python}', -m, some.module]", None),
-        ("[python3, docs/examples/consumer.py]", None),
-        ("[sh, -c, run]", None),
+        (["no-such-program"], "there is no program 'no-such-program' on the PATH"),
+        (["./none.sh"], "there is no program './none.sh' from"),
+        (["{python}", "none.py"], f"there is no script 'none.py' in {ROOT}"),
+        (["{python}", "-m", "some.module"], None),
+        (["python3", "docs/examples/consumer.py"], None),
+        (["sh", "-c", "run"], None),
     ],
 )
-def test_validate_looks_for_what_starts_the_workers(config: Path, command: str, said: str | None) -> None:
-    acting = config.read_text().replace("{group: orders,", f"{{group: orders, mode: act, workers: {{command: {command}}},")
+def test_what_starts_the_workers_of_an_acting_group_is_looked_for(
+    command: list[str], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    group = {"group": "orders", "mode": "act", "workers": {"command": command}}
+    found = "".join(problems({"groups": [group]}))
+    assert found.startswith(f"groups.0.workers.command: {said}") if said else not found
+    assert problems({"groups": [group | {"mode": "advise"}]}) == (), "nothing would be started"
+
+
+def test_validate_looks_for_what_starts_the_workers(config: Path) -> None:
+    acting = config.read_text().replace("{group: orders,", "{group: orders, mode: act, workers: {command: [no-such-program]},")
     config.write_text(acting)
     done = run("validate", "--config", str(config))
-    assert done.returncode == (0 if said is None else 78), done.stderr
-    assert (said or "") in done.stderr
-    config.write_text(acting.replace("mode: act", "mode: advise"))
-    assert run("validate", "--config", str(config)).returncode == 0, "nothing would be started"
+    assert done.returncode == 78
+    assert "groups.orders.workers.command: there is no program 'no-such-program' on the PATH" in done.stderr
+    config.write_text(acting.replace("[no-such-program]", "['{python}', -m, some.module]"))
+    assert run("validate", "--config", str(config)).returncode == 0
 
 
 def test_what_only_reads_local_files_needs_no_secret(config: Path) -> None:

@@ -5,9 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.structs import TopicPartition
 
 from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
 from autoscaler.handover.placement_record import Placement
+from tests.until import throughout, until
 
 
 class Written:
@@ -87,3 +89,19 @@ def test_until_members_have_joined_the_leader_is_still_joining(members: Group) -
     assert members.coordinator.rejoin_needed, "a poll that ends now must go on with the join"
     members.joined(assigned)
     assert not members.coordinator.rejoin_needed
+
+
+def test_what_was_withheld_is_asked_for_if_no_member_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.assignor.plan_assignor._SECOND_ROUND_S", 0.05)
+    members = Group(CooperativePlanAssignor)
+    members.written.write(a0="m0", a1="m0")
+    members.joined(members.assigned())
+    coordinator = members.coordinator
+    throughout("nothing is withheld, nothing asked for", lambda: coordinator.rejoin_needed, lambda asked: not asked, for_s=0.3)
+    members.written.write(a0="m0", a1="m1")
+    first = members.assigned()
+    assert first["id1"].partitions() == [], "m0 holds it still"
+    members.joined(first)
+    until("the second round is asked for", lambda: coordinator.rejoin_needed)
+    second = members.assigned()
+    assert second["id1"].partitions() == [TopicPartition("a", 1)]

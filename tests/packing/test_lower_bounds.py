@@ -62,12 +62,13 @@ def test_the_bound_for_consumers_of_different_size_holds(rates: list[float], siz
         ([7, 7, 4, 4], 3, 3, "4 and 4 go together, beside neither 7"),
         ([6, 6, 6, 5, 5], 3, 4, "nothing from 5 up goes beside a 6, and only two of 5 share"),
         ([7, 6, 5, 4, 4, 4], 3, 4, "4 does not go beside 7; 5 and one 4 or two of 4 share"),
-        ([34, 34, 34], 11, 3, "each above the capacity: alone"),
+        ([34, 34, 34], 3, 3, "each above the capacity: alone"),
+        ([6, 6, 6], 3, 3, "no two above half the capacity go together, though the sum fits on two"),
     ],
 )
 def test_the_second_bound_sees_what_does_not_go_together(rates: list[float], simple: int, bound: int, why: str) -> None:
     assert martello_toth(rates, 10) == bound, why
-    assert lower_bound(rates, 10) <= bound
+    assert lower_bound(rates, 10) == simple, why
 
 
 @pytest.mark.parametrize(

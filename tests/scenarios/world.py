@@ -139,12 +139,13 @@ class World:
     @property
     def owner(self) -> dict[TopicPartition, int]:
         """Return the planned owner of every partition whose owner lives."""
-        return {p: s for p, (s, life) in self.plan.items() if s in self.live and self.workers[s].life == life}
+        lives = {s: self.workers[s].life for s in self.live}
+        return {p: s for p, (s, life) in self.plan.items() if lives.get(s) == life}
 
     def loads(self) -> dict[int, float]:
         """Return bytes/s on every live worker, as the plan has it."""
-        rates = self.traffic(self.t)
-        return {s: sum(rates.get(p, 0.0) for p, o in self.owner.items() if o == s) for s in sorted(self.live)}
+        rates, owner = self.traffic(self.t), self.owner
+        return {s: sum(rates.get(p, 0.0) for p, o in owner.items() if o == s) for s in sorted(self.live)}
 
     def _consume(self) -> None:
         """Let a second's records arrive, and those be processed that consumers and what they write to can take."""

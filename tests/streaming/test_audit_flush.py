@@ -446,10 +446,11 @@ def test_a_buffer_that_fills_is_written_before_flush_s_has_passed(threaded: tupl
     buffer.add(idle(cases.T0))
     flusher.wake(at_once=False)
     until("one row", lambda: len(store.rows["loads"]) == 1, every_s=0.005)
+    until("it waits for flush_s", lambda: flusher._signal._cond._waiters, every_s=0.005)  # type: ignore[attr-defined]
     for n in range(1, 8):
         buffer.add(idle(cases.T0 + n))
         flusher.wake(at_once=False)
-    until("more rows", lambda: len(store.rows["loads"]) > 1, every_s=0.005)
+    until("more rows", lambda: len(store.rows["loads"]) > 1, within_s=15.0, every_s=0.005)  # flush_s is a minute
     flusher.close(10.0)
     assert len(store.rows["loads"]) == 8
     assert not any(r["dropped_before"] for r in store.rows["loads"])

@@ -321,6 +321,14 @@ def test_unclean_intervals_count_records_times_the_mean(change: dict[str, int], 
     assert b.row["mean"] == pytest.approx(500), why
 
 
+def test_a_segment_that_is_deleted_while_nothing_arrives_teaches_no_record_size() -> None:
+    b = Bucket().steady(20, per_s=100, size=500)
+    b.read(facts(20, end=int(b.row["end"]), size=int(b.row["size"]) - 200_000))
+    assert b.row["mean"] == pytest.approx(500)
+    b.steady(5, begin=21, per_s=100, size=500)
+    assert b.row["mean"] == pytest.approx(500)
+
+
 def test_without_sizes_the_configured_record_size_is_used_and_said() -> None:
     b = Bucket()
     for i in range(15):
@@ -461,6 +469,9 @@ def test_known_needs_fresh_sample_rate_and_commit() -> None:
     assert b.lag(2).known.tolist() == [True]
     assert b.lag(5).known.tolist() == [True], "known for three seconds"
     assert b.lag(5.1).known.tolist() == [False]
+    assert b.commit(5, 0).lag(5.1).known.tolist() == [False], "the commit is fresh, the sample is not"
+    assert b.steady(2, begin=4, per_s=10).commit(1, 0).lag(5.1).known.tolist() == [False], "the sample is, the commit is not"
+    assert b.commit(5, 0).lag(5.1).known.tolist() == [True]
     assert Bucket().steady(1).commit(0, 0).lag(0).known.tolist() == [False], "no rate yet"
 
 
