@@ -152,7 +152,7 @@ def policies(draw: st.DrawFn) -> Policy:
 @st.composite
 def guard_settings(draw: st.DrawFn, least: int) -> dict[str, object]:
     """Return settings of the guards; windows are open at ``T0``, or never near it."""
-    pause = st.sampled_from([None, "all", "growing", "shrinking"])
+    pause = st.sampled_from([None, "all", "scale_up", "scale_down"])
     steps = st.sampled_from([None, 1, 3, "10%", "100%"])
     cron = draw(st.sampled_from(["0 22 * * *", "0 10 * * *"]))  # T0 is 22:13 UTC
     window = {"cron": cron, "duration_min": 60, "paused": draw(pause), "max_consumers": draw(st.integers(least, 6))}

@@ -23,8 +23,18 @@ Algorithm = Literal[
 ]  # fmt: skip
 Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]
-Paused = Literal["all", "growing", "shrinking"]
 Fallback = Literal["hold", "static", "current_if_higher", "current_if_lower"]
+_PAUSED_BEFORE = {"growing": "scale_up", "shrinking": "scale_down"}
+
+
+def _paused(value: object) -> object:
+    """Refuse a value by the name it had before."""
+    if isinstance(value, str) and (now := _PAUSED_BEFORE.get(value)):
+        raise ValueError(f"{value} is written {now} now")
+    return value
+
+
+Paused = Annotated[Literal["all", "scale_up", "scale_down"], BeforeValidator(_paused)]
 PUBLISHED_ONLY = ("wanted_latency_s", "up_ratio", "down_ratio", "rebalance_s")
 UP_RATIO, DOWN_RATIO = 0.9, 0.4  # of the published sizings, as in the papers, where nothing else is said
 PRICED = ("PACE",)  # the algorithms that weigh consumers against moves: the others know no price
@@ -176,7 +186,7 @@ class Policy(BaseModel):
     stale_after_s: Annotated[Seconds, Field(gt=0)] = 10.0
     """seconds that a measurement may be old before partitions stop being moved by it"""
     paused: Paused | None = None
-    """all: nothing changes; growing or shrinking: only that is held. A lost worker's partitions are placed in any case"""
+    """all: nothing changes; scale_up or scale_down: only that is held. A lost worker's partitions are placed in any case"""
     pinned: Consumers | None = None
     """a number of consumers to keep, whatever the load; partitions still move between them"""
     windows: tuple[Window, ...] = ()

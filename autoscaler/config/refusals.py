@@ -58,7 +58,10 @@ _VALUE_DEPTH = 4  # clusters, its number, connection, the key
 def _path(loc: tuple[int | str, ...]) -> str:
     """Return the path in the file of what the models call by flat names."""
     free = next((i for i, x in enumerate(loc) if x in _PRIVATE), len(loc))
-    return ".".join(str(x) if i > free else _PATHS.get(str(x), str(x)) for i, x in enumerate(loc))
+    tables = (PATHS["Window"] if "windows" in loc[:i] else _PATHS for i in range(len(loc)))  # both have a paused
+    return ".".join(
+        str(x) if i > free else table.get(str(x), str(x)) for i, (x, table) in enumerate(zip(loc, tables, strict=True))
+    )
 
 
 def _words(found: ErrorDetails) -> str:

@@ -81,9 +81,9 @@ def test_no_soft_row_holds_what_was_paid_for() -> None:
             5, 5, Steps(0), Steps(0), "a maximum is never passed for a minimum",
         ),
         ({"pinned": 6, "windows": [{**OPEN, "min_consumers": 8}]}, 6, 6, Steps(0), Steps(0), "a fixed number wins"),
-        ({"paused": "growing"}, 1, 64, Steps.GROW, Steps(0), "a pause"),
+        ({"paused": "scale_up"}, 1, 64, Steps.GROW, Steps(0), "a pause"),
         (
-            {"paused": "growing", "windows": [{**OPEN, "paused": "shrinking"}]},
+            {"paused": "scale_up", "windows": [{**OPEN, "paused": "scale_down"}]},
             1, 64, Steps.GROW, Steps.SHRINK, "both hold, each with its reason",
         ),
     ],
@@ -102,8 +102,8 @@ def test_limits_at_a_moment(  # noqa: PLR0917  a row
         ({"max_consumers": 4}, 4, Reason.AT_MAXIMUM, "of equals the first row is named"),
         ({"max_consumers": 3}, 3, Reason.AT_MAXIMUM, "the fewest"),
         ({"pinned": 3}, 3, Reason.PINNED, "and by its own name"),
-        ({"paused": "growing"}, 2, Reason.PAUSED, "who is there"),
-        ({"paused": "shrinking"}, 4, Reason.AT_PARTITION_CEILING, "growing is not meant"),
+        ({"paused": "scale_up"}, 2, Reason.PAUSED, "who is there"),
+        ({"paused": "scale_down"}, 4, Reason.AT_PARTITION_CEILING, "growing is not meant"),
         ({"grow_step": 1}, 3, Reason.STEP_LIMIT, "one more"),
         ({"grow_step": 1, "min_consumers": 4}, 4, Reason.AT_PARTITION_CEILING, "no soft row allows less than is asked for"),
     ],
@@ -159,10 +159,10 @@ def test_moves_that_are_held_keep_nobody_from_asking_for_consumers() -> None:
 
 def test_growing_that_is_held_keeps_nobody_from_moving_among_those_who_are_there() -> None:
     step = Step(reason=OVERLOAD, findings=(FOUND,), target=SWAPPED, requested=frozenset({0, 1, 2}))
-    left = guarded(cycle(policy(paused="growing"), history=History()), step)
+    left = guarded(cycle(policy(paused="scale_up"), history=History()), step)
     assert (left.target, left.requested, left.limited_by) == (SWAPPED, None, Reason.PAUSED)
     onto_new = replace(step, target=owned([0], [2, 3], [1]))
-    left = guarded(cycle(policy(paused="growing"), history=History()), onto_new)
+    left = guarded(cycle(policy(paused="scale_up"), history=History()), onto_new)
     assert (left.target, left.requested, left.limited_by) == (None, None, Reason.PAUSED)
 
 
@@ -183,15 +183,15 @@ def test_a_published_policy_is_held_by_the_hard_rows_only() -> None:
     published = {"sizing": "LINEAR", "grow_step": 1, "grow_stabilisation_s": 99}
     step = Step(reason=OVERLOAD, findings=(FOUND,), requested=frozenset(range(4)))
     assert guarded(cycle(policy(**published)), step) is step
-    assert guarded(cycle(policy(**published, paused="growing")), step).limited_by is Reason.PAUSED
+    assert guarded(cycle(policy(**published, paused="scale_up")), step).limited_by is Reason.PAUSED
 
 
 def test_who_is_awaited_stays_awaited_when_more_are_held() -> None:
     group = state(owned([0, 1], [2, 3]), requested=[0, 1, 2])
     waiting = History(waiting_since=T0 - 5)
     step = Step(reason=OVERLOAD, findings=(FOUND,), requested=frozenset(range(4)), waiting=True)
-    assert guarded(cycle(policy(paused="growing"), group, waiting), step).waiting
-    assert not guarded(cycle(policy(paused="growing"), history=waiting), step).waiting
+    assert guarded(cycle(policy(paused="scale_up"), group, waiting), step).waiting
+    assert not guarded(cycle(policy(paused="scale_up"), history=waiting), step).waiting
 
 
 # --- turns, pauses ---------------------------------------------------------------------------------------------------

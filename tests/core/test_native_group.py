@@ -227,7 +227,7 @@ def test_fewer_partitions_than_members_is_said_and_ends_those_that_hold_nothing(
     ("changes", "limit", "consumers"),
     [
         ({"paused": "all"}, Reason.PAUSED, 2),
-        ({"paused": "growing"}, Reason.PAUSED, 2),
+        ({"paused": "scale_up"}, Reason.PAUSED, 2),
         ({"pinned": 2}, Reason.PINNED, 2),
         ({"max_consumers": 3}, Reason.AT_MAXIMUM, 3),
         ({"grow_step": 1}, Reason.STEP_LIMIT, 3),
@@ -245,7 +245,7 @@ def test_what_the_operator_holds_is_held_in_a_native_group_too(
 
 
 def test_a_pause_of_shrinking_keeps_what_runs() -> None:
-    world = NativeWorld(changes={"paused": "shrinking"})
+    world = NativeWorld(changes={"paused": "scale_down"})
     world.run(even(world, 300), 6)
     last = world.run(even(world, 100), 60)
     assert (last.reason, last.limited_by, len(world.consumers)) == (Reason.UNDERUSED, Reason.PAUSED, 4)

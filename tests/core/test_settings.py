@@ -368,7 +368,12 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"moves": {"consumer_price": -1}}, "moves.consumer_price: must be at least 0, not -1"),
         ({"capacity": {"bytes_per_s": float("inf")}}, "capacity.bytes_per_s: must be a finite number"),
         ({"capacity": {"tolerance_ratio": 1.0}}, "capacity.tolerance_ratio: must be below 1, not 1.0"),
-        ({"holds": {"paused": "in"}}, "holds.paused: must be 'all', 'growing' or 'shrinking', not 'in'"),
+        ({"holds": {"paused": "in"}}, "holds.paused: must be 'all', 'scale_up' or 'scale_down', not 'in'"),
+        ({"holds": {"paused": "growing"}}, "holds.paused: growing is written scale_up now"),
+        (
+            {"windows": [{"cron": "0 9 * * *", "duration": "8h", "paused": "shrinking"}]},
+            "windows.0.paused: shrinking is written scale_down now",
+        ),
         ({"holds": {"pinned": 0}}, "holds.pinned: must be at least 1, not 0"),
         ({"holds": {"pinned": 9}, "max_consumers": 4}, "holds.pinned 9 is not between min_consumers 1 and max_consumers 4"),
         ({"holds": {"pinned": 2}, "min_consumers": 3}, "holds.pinned 2 is not between min_consumers 3 and max_consumers 64"),

@@ -50,7 +50,7 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     assert shop.settles("a settled group", began, 240) == 1
     running = drivers(supervisor.pid)
 
-    at = edit(shop, holds={"pinned": 3, "paused": "growing"})
+    at = edit(shop, holds={"pinned": 3, "paused": "scale_up"})
     shop.wait("holding it", lambda: any(c["limited_by"] == "PAUSED" and c["reason"] == "PINNED" for c in shop.cycles(at)))
     at = edit(shop, holds={"pinned": 3})
     shop.wait("three consumers at work", lambda: any(c["consumers_now"] == 3 for c in shop.cycles(at)))

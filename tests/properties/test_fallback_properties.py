@@ -51,9 +51,9 @@ def test_nothing_hard_is_passed(group: tuple[Observation, GroupState], history: 
     decision, _ = decide(seen, history, rules, moment(T0))
     assume(decision.reason is Reason.FALLBACK)
     before, paused = running(state), held(rules)
-    if "growing" in paused:
+    if "scale_up" in paused:
         assert decision.requested <= before
-    if "shrinking" in paused:
+    if "scale_down" in paused:
         assert decision.requested >= (state.requested or frozenset())
     partitions = len(seen.snapshot.loads)
     assert decision.consumers <= max(min(most(rules), partitions), len(before))

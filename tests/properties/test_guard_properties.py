@@ -26,7 +26,7 @@ SOFT = {
 def held(rules: Policy) -> set[str]:
     """Return what a policy pauses at T0, by what it says."""
     said = {rules.paused, *(w.paused for w in rules.windows if w.cron == OPEN_AT_T0)} - {None}
-    return {"growing", "shrinking", "moving"} if "all" in said else {str(s) for s in said}
+    return {"scale_up", "scale_down", "moving"} if "all" in said else {str(s) for s in said}
 
 
 def most(rules: Policy) -> int:
@@ -63,9 +63,9 @@ def test_a_pause_holds_what_it_names(group: tuple[Observation, GroupState], hist
     decision, paused = decided(seen, history, rules), held(rules)
     if decision.reason is Reason.WORKER_LOST:
         return  # whoever lost its consumer gets another
-    if "growing" in paused:
+    if "scale_up" in paused:
         assert decision.requested <= running(state), decision.detail
-    if "shrinking" in paused:
+    if "scale_down" in paused:
         assert decision.requested >= (state.requested or frozenset()), decision.detail
     if "moving" in paused:
         assert [a for a in decision.actions if isinstance(a, MovePartition) and a.source is not None] == [], decision.detail
@@ -140,8 +140,8 @@ def test_in_a_world_no_bound_is_passed_in_any_cycle(values: list[float], factors
     bound = min(rules.pinned or rules.max_consumers, len(values))
     assert all(b <= bound for _, b, _ in ups)
     assert all(b >= min(rules.min_consumers, bound) for _, b, _ in downs)
-    assert not (ups and rules.paused in {"all", "growing"})
-    assert not (downs and rules.paused in {"all", "shrinking"})
+    assert not (ups and rules.paused in {"all", "scale_up"})
+    assert not (downs and rules.paused in {"all", "scale_down"})
     if rules.grow_step == "1":
         assert all(b - a <= 1 for a, b, d in ups if d.reason is Reason.RATE_ABOVE_CAPACITY)
 

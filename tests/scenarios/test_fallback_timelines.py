@@ -65,7 +65,7 @@ def test_what_keeps_it_is_named() -> None:
     assert says(seen[-1], What.LAST_RATES_TAKE, needed=4)
 
 
-@pytest.mark.parametrize(("changes", "limit"), [({"paused": "all"}, Reason.PAUSED), ({"paused": "growing"}, Reason.PAUSED)])
+@pytest.mark.parametrize(("changes", "limit"), [({"paused": "all"}, Reason.PAUSED), ({"paused": "scale_up"}, Reason.PAUSED)])
 def test_what_is_hard_holds_it(changes: Mapping[str, object], limit: Reason) -> None:
     world, _ = blind(rules("static", 6), EVEN, 5)
     world.policy = rules("static", 6, **changes)

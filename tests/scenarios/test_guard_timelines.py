@@ -73,7 +73,7 @@ def test_a_pause_keeps_nobodys_partitions_from_a_consumer() -> None:
 
 
 def test_a_paused_group_is_not_started() -> None:
-    world = World(policy=quick(paused="growing"), traffic=lambda _: EVEN)
+    world = World(policy=quick(paused="scale_up"), traffic=lambda _: EVEN)
     held = world.run(20)
     assert {(d.reason, d.limited_by) for d in held} == {(Reason.PARTITIONS_CHANGED, Reason.PAUSED)}
     assert acts(held) == []
@@ -84,7 +84,7 @@ def test_a_paused_group_is_not_started() -> None:
 
 def test_growing_paused_shares_the_overload_among_those_who_are_there_and_shrinks() -> None:
     world = at_rest(quick())
-    world.policy = quick(paused="growing")
+    world.policy = quick(paused="scale_up")
     hot = {p for p, (slot, _) in world.plan.items() if slot == 0}
     world.traffic = lambda t: {p: (60.0 if p in hot else 20.0) if t < 120 else 4.0 for p in EVEN}
     busy, idle = world.run(60), world.run(60)
@@ -97,7 +97,7 @@ def test_growing_paused_shares_the_overload_among_those_who_are_there_and_shrink
 
 
 def test_shrinking_paused_grows_at_once_and_keeps_what_it_has() -> None:
-    world = at_rest(quick(paused="shrinking"))
+    world = at_rest(quick(paused="scale_down"))
     world.traffic = lambda t: times(EVEN, 2) if t < 100 else LIGHT
     grown, idle = world.run(40), world.run(100)
     assert scalings([world.decisions[59], *grown]) == [8]
@@ -108,7 +108,7 @@ def test_shrinking_paused_grows_at_once_and_keeps_what_it_has() -> None:
 
 def test_a_lowered_maximum_waits_for_the_pause_and_keeps_nobody_from_being_relieved() -> None:
     world = at_rest(quick())
-    world.policy = quick(paused="shrinking", max_consumers=2)
+    world.policy = quick(paused="scale_down", max_consumers=2)
     held = world.run(5)
     assert {(d.reason, d.limited_by, d.actions) for d in held} == {(Reason.AT_MAXIMUM, Reason.PAUSED, ())}
     hot = [p for p, (slot, _) in world.plan.items() if slot == 0]
@@ -130,11 +130,11 @@ def test_a_window_freezes_what_it_says_until_it_closes() -> None:
 
 
 def test_a_window_that_freezes_growing_lets_shrink_and_the_other_way_round() -> None:
-    rules = quick(windows=[{**WINDOW, "paused": "growing"}])
+    rules = quick(windows=[{**WINDOW, "paused": "scale_up"}])
     world = World(policy=rules, traffic=lambda t: EVEN if t < 150 else LIGHT)
     world.run(150)
     assert scalings(world.run(100)) == [1]
-    rules = quick(windows=[{**WINDOW, "paused": "shrinking"}])
+    rules = quick(windows=[{**WINDOW, "paused": "scale_down"}])
     world = World(policy=rules, traffic=lambda t: LIGHT if t < 150 else times(EVEN, 2) if t < 200 else LIGHT)
     world.run(150)
     assert scalings([world.decisions[-1], *world.run(CLOSES - 150)]) == [8]
@@ -142,7 +142,7 @@ def test_a_window_that_freezes_growing_lets_shrink_and_the_other_way_round() -> 
 
 
 def test_two_windows_that_are_open_freeze_together() -> None:
-    rules = quick(windows=[{**WINDOW, "paused": "growing"}, {**WINDOW, "duration_min": 3, "paused": "shrinking"}])
+    rules = quick(windows=[{**WINDOW, "paused": "scale_up"}, {**WINDOW, "duration_min": 3, "paused": "scale_down"}])
     world = World(policy=rules, traffic=lambda t: EVEN if t < 150 else LIGHT)
     world.run(150)
     assert acts(world.run(130)) == []
@@ -438,7 +438,7 @@ def test_what_was_in_vain_is_given_back_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "kept", [{"min_consumers": 7}, {"paused": "shrinking"}, {"turns_per_hour": 1}], ids=["minimum", "paused", "turns"]
+    "kept", [{"min_consumers": 7}, {"paused": "scale_down"}, {"turns_per_hour": 1}], ids=["minimum", "paused", "turns"]
 )
 def test_nothing_is_given_back_that_a_guard_keeps(kept: dict[str, object]) -> None:
     world = bound_at(33.0, give_back=True)

@@ -20,7 +20,7 @@ class Steps(Flag):
 
 EVERY_STEP = Steps.GROW | Steps.FILL | Steps.MOVE | Steps.SHRINK
 _NONE = Steps(0)
-_HELD: dict[Paused, Steps] = {"all": EVERY_STEP, "growing": Steps.GROW, "shrinking": Steps.SHRINK}
+_HELD: dict[Paused, Steps] = {"all": EVERY_STEP, "scale_up": Steps.GROW, "scale_down": Steps.SHRINK}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
