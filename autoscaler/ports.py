@@ -35,7 +35,7 @@ class GroupReader(Protocol):
         ...
 
 
-class TailReader(Protocol):
+class MarkerReader(Protocol):
     """Looks whether what a group has not read holds a record at all; answers from a background read, never blocks a cycle."""
 
     def ask(self, spans: Mapping[TopicPartition, Span]) -> None:

@@ -23,11 +23,11 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
 from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
-from autoscaler.adapters.kafka.circuit_breaker import Reach
+from autoscaler.adapters.kafka.circuit_breaker import CircuitBreaker
 from autoscaler.adapters.kafka.control_topics import probe
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.adapters.kafka.retention import KafkaRetention
-from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
 from autoscaler.adapters.workers.process_pool import ProcessPool, slot_of
 from autoscaler.clients.secrets import naming, of_cluster
 from autoscaler.config.clusters import Cluster
@@ -65,13 +65,13 @@ class Site:
         with naming(cluster.name):
             self.reader = KafkaGroupReader(connection=self.connection, groups=[g.group for g in groups], clock=clock)
             self.retention = KafkaRetention(self.connection, [g.topics for g in groups])
-        self.tails = {x: KafkaTails(self.connection, read_committed=x) for x in (False, True)}
-        self.control_logs, self.reach = ControlLogs(self.connection), Reach()
+        self.markers = {x: KafkaMarkers(self.connection, read_committed=x) for x in (False, True)}
+        self.control_logs, self.breaker = ControlLogs(self.connection), CircuitBreaker()
 
     def close(self) -> None:
         """Read no more."""
-        for tails in self.tails.values():
-            tails.close()
+        for markers in self.markers.values():
+            markers.close()
         self.control_logs.close()
         self.reader.close()
         self.retention.close()
@@ -105,7 +105,7 @@ class Job:
         acts, managed = group.mode == "act", group.assignment == "managed"
         return GroupController(
             policy=group,
-            connect=(lambda: site.reach.connect(partial(self._connect, group, site))) if acts and managed else None,
+            connect=(lambda: site.breaker.connect(partial(self._connect, group, site))) if acts and managed else None,
             reader=site.reader,
             audit=self.audit,
             clock=self.clock,
@@ -114,7 +114,7 @@ class Job:
             sink=partial(self._line, site.cluster.name),
             watch=None if acts and managed else self._watch(group, site),
             consumers=self._consumers(group, site) if acts and not managed else None,
-            tails=site.tails[group.read_committed].of(group.group),
+            markers=site.markers[group.read_committed].of(group.group),
             retention=site.retention,
             measured_bytes_per_s=self.measured.get(group.group),
         )

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.errors import AutoscalerError, FencedError, TransientError
 from autoscaler.model import (
-    Astray,
     Decision,
     GroupMembers,
     GroupState,
     HandoverDone,
     LoadSnapshot,
+    OutOfRange,
     Parked,
     Retention,
     TopicPartition,
@@ -144,7 +144,7 @@ class FakePublisher:
         published: Every intent, oldest first.
         park_after: Owners in a row lost by a partition that is ``behind`` until it is parked.
         behind: Partitions with something to process, of which nothing is ever committed.
-        astray: Committed offset, out of range, of partitions that stand still for it.
+        out_of_range: Committed offset, out of range, of partitions that stand still for it.
     """
 
     group: str
@@ -155,7 +155,7 @@ class FakePublisher:
     published: list[PlanIntent] = field(default_factory=list)
     park_after: int = 3
     behind: set[TopicPartition] = field(default_factory=set)
-    astray: dict[TopicPartition, int] = field(default_factory=dict)
+    out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
     _losses: dict[TopicPartition, int] = field(default_factory=dict)
     _parked: set[TopicPartition] = field(default_factory=set)
     _lives: list[_Life] = field(default_factory=list)
@@ -227,7 +227,7 @@ class FakePublisher:
                 for p, n in sorted(self._losses.items())
                 if n >= self.park_after
             },
-            astray={p: Astray(offset=o, start=None) for p, o in sorted(self.astray.items()) if p in alive},
+            out_of_range={p: OutOfRange(offset=o, start=None) for p, o in sorted(self.out_of_range.items()) if p in alive},
         )
 
     def publish(self, intent: PlanIntent) -> int:
@@ -238,7 +238,7 @@ class FakePublisher:
         lost = {p for p, n in self._losses.items() if n >= self.park_after}
         self._parked |= intent.parked & lost
         self._plan = {p: o for p, o in self._plan.items() if p not in self._parked}
-        self.astray = {p: o for p, o in self.astray.items() if intent.resets.get(p, (None, 0))[0] != o}
+        self.out_of_range = {p: o for p, o in self.out_of_range.items() if intent.resets.get(p, (None, 0))[0] != o}
         active = {x.view.slot: x for x in self._lives if x.view.slot is not None and x.view.phase is WorkerPhase.ACTIVE}
         for partition, slot in intent.target.items():
             present, life = self._plan.get(partition), active.get(slot)

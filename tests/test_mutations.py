@@ -27,7 +27,7 @@ class Mutation:
 ALL = [
     Mutation(
         "core/load/partition_progress.py", "rewound_at < patience_s", "rewound_at > patience_s",
-        "core/test_progress.py::test_how_a_partition_gets_on",
+        "core/test_partition_progress.py::test_how_a_partition_gets_on",
     ),
     Mutation(
         "core/guards/conditions.py", "cycle.now - last >= rest", "cycle.now - last <= rest",
@@ -39,7 +39,7 @@ ALL = [
     ),
     Mutation(
         "core/capacity/worker_speed.py", "x.lag_s > _BEHIND_S", "x.lag_s < _BEHIND_S",
-        "core/test_speeds.py::test_who_has_less_to_do_than_its_peers",
+        "core/test_worker_speed.py::test_who_has_less_to_do_than_its_peers",
     ),
     Mutation(
         "core/diff.py",
@@ -65,15 +65,15 @@ ALL = [
     ),
     Mutation(
         "topic_selection.py", "not topic.startswith(_INTERNAL) and", "",
-        "core/test_topics.py::test_a_topic_is_meant_by_its_name_or_by_a_pattern_that_does_not_leave_it_out",
+        "core/test_topic_selection.py::test_a_topic_is_meant_by_its_name_or_by_a_pattern_that_does_not_leave_it_out",
     ),
     Mutation(
         "config/windows.py", "< timedelta(minutes=duration_min)", "> timedelta(minutes=duration_min)",
-        "core/test_schedule.py::test_when_a_window_is_open",
+        "core/test_windows.py::test_when_a_window_is_open",
     ),
     Mutation(
         "config/hot_reload.py", "stamp == self._read and not again", "stamp == self._read",
-        "core/test_reloading.py::test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is",
+        "core/test_hot_reload.py::test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is",
     ),
     Mutation(
         "adapters/audit/flusher.py", "if at_once or self._buffer.crowded:", "if at_once:",
@@ -101,7 +101,7 @@ ALL = [
     ),
     Mutation(
         "controller/cluster_executor.py", "in work.keys() - busy:", "in work.keys():",
-        "core/test_lanes.py::test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done",
+        "core/test_cluster_executor.py::test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done",
     ),
     Mutation(
         "concurrency.py", "if not wait([future], timeout_s).done:", "if not wait([future]).done:",

@@ -39,11 +39,11 @@ from autoscaler.ports import (
     Clock,
     GroupReader,
     GroupWatch,
+    MarkerReader,
     PlanIntent,
     PlanPublisher,
     PoolState,
     RetentionReader,
-    TailReader,
     WorkerPool,
 )
 
@@ -92,7 +92,7 @@ class GroupController:
 
     Attributes:
         watch: Looks at the control log of a group that has no publisher: one that is only advised, or native.
-        tails: Looks whether what is unread holds a record at all; without it every lag is one.
+        markers: Looks whether what is unread holds a record at all; without it every lag is one.
         retention: Knows how long topics keep their records; without it that is not known.
         consumers: Those of a native group that acts.
         connect: Makes the publisher and the pool when the group acts; called again after it raised ``TransientError``,
@@ -110,7 +110,7 @@ class GroupController:
     summarise: Callable[[Decision], str]
     sink: CycleSink
     watch: GroupWatch | None = None
-    tails: TailReader | None = None
+    markers: MarkerReader | None = None
     retention: RetentionReader | None = None
     _unread: Standing = field(default_factory=dict)
     consumers: NativeConsumers | None = None
@@ -179,17 +179,17 @@ class GroupController:
             self.consumers.close()
         if self.watch is not None:
             self.watch.close()
-        if self.tails is not None:
-            self.tails.close()
+        if self.markers is not None:
+            self.markers.close()
 
     def _without_markers(self, snapshot: LoadSnapshot) -> LoadSnapshot:
         """Return the measurement without lags that no consumer can ever work off."""
-        if self.tails is None:
+        if self.markers is None:
             return snapshot
         now = self.clock.monotonic()
         self._unread = standing(self._unread, snapshot, now)
-        self.tails.ask(worth_a_look(self._unread, now))
-        return without(snapshot, self.tails.empty())
+        self.markers.ask(worth_a_look(self._unread, now))
+        return without(snapshot, self.markers.empty())
 
     def _observe(self, snapshot: LoadSnapshot) -> tuple[PoolState | None, Observation]:
         members = self.reader.members(self.policy.group)

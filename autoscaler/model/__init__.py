@@ -19,12 +19,12 @@ from autoscaler.model.decision import (
 )
 from autoscaler.model.findings import What
 from autoscaler.model.group import (
-    Astray,
     GroupMembers,
     GroupState,
     HandoverDone,
     Member,
     Observation,
+    OutOfRange,
     Parked,
     Started,
     WorkerPhase,
@@ -36,7 +36,6 @@ from autoscaler.model.reasons import CapacitySource, RateSource, Reason
 __all__ = [
     "Action",
     "AddWorkers",
-    "Astray",
     "CapacitySource",
     "Decision",
     "Finding",
@@ -47,6 +46,7 @@ __all__ = [
     "Member",
     "MovePartition",
     "Observation",
+    "OutOfRange",
     "ParkPartition",
     "Parked",
     "PartitionLoad",

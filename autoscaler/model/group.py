@@ -59,7 +59,7 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Astray:
+class OutOfRange:
     """A partition that stands still because its committed ``offset`` is out of range; ``start``: where a plan lets it go on."""
 
     offset: int
@@ -81,7 +81,7 @@ class GroupState:
     # Partitions that no worker gets until an operator releases them
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
     # Partitions that stand still at their consumer because their committed offset is out of range
-    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
+    out_of_range: Mapping[TopicPartition, OutOfRange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ def test_a_plan_that_only_takes_back_what_was_asked_for_has_its_outcome() -> Non
 
 
 @dataclass
-class Tails:
+class Markers:
     """Knows of some partitions that what is unread of them is nothing."""
 
     nothing: frozenset[TopicPartition] = frozenset()
@@ -159,7 +159,7 @@ class Tails:
 
 def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_written_down() -> None:
     world = World()
-    world.controller.tails = Tails(frozenset({tp(0)}))
+    world.controller.markers = Markers(frozenset({tp(0)}))
     for _ in range(10):
         world.number += 1
         world.clock.advance(1.0)
@@ -173,14 +173,14 @@ def test_markers_behind_the_last_record_are_no_lag_in_what_is_decided_on_and_wri
 @pytest.mark.parametrize("by", [0.0, -3600.0, 3600.0])
 def test_what_is_unread_is_looked_at_as_soon_whatever_the_wall_clock_is_set_to(by: float) -> None:
     world = World()
-    world.controller.tails = tails = Tails()
+    world.controller.markers = markers = Markers()
     asked = []
     for second in range(7):
         world.clock.wall += by if second == 2 else 0.0
         world.clock.advance(1.0)
         loads = [load(tp(0), 40.0, lag_records=1, log_end=101)]
         world.controller.cycle(second, snapshot(loads, at=world.clock.now()), {})
-        asked.append(bool(tails.asked))
+        asked.append(bool(markers.asked))
     assert asked == [False] * 5 + [True] * 2
 
 
@@ -377,7 +377,7 @@ def test_a_partition_that_ends_every_worker_is_parked_once_with_rows_and_stays_s
 def test_a_partition_out_of_range_is_reset_with_a_row_that_says_from_where_to_where() -> None:
     world = World()
     world.settle(40, 40, 40)
-    world.publisher.astray[tp(1)] = 150
+    world.publisher.out_of_range[tp(1)] = 150
     world.settle(40, 40, 40)
     resets = [e for e in world.audit.entries if any(isinstance(a, ResetOffset) for a in e.decision.actions)]
     assert [(e.decision.actions, [o.status for o in e.outcomes]) for e in resets] == [

@@ -14,7 +14,7 @@ from autoscaler.core.capacity.scaling_effectiveness import Drained, Trial
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.cycle.evaluate import read_cycle
 from autoscaler.core.group.history import History, Intent
-from autoscaler.core.group.limits import Steps, read_orders
+from autoscaler.core.group.limits import Steps, read_limits
 from autoscaler.core.guards.table import GUARDS, guarded, kinds_of, least_consumers, most_consumers
 from autoscaler.core.load.consumption import WINDOW_S, Consumption, Sample
 from autoscaler.model import Finding, GroupState, HandoverDone, LoadSnapshot, Reason, TopicPartition
@@ -91,8 +91,8 @@ def test_no_soft_row_holds_what_was_paid_for() -> None:
 def test_limits_at_a_moment(  # noqa: PLR0917  a row
     changes: dict[str, object], least: int, most: int, paused: Steps, frozen: Steps, why: str
 ) -> None:
-    orders = read_orders(policy(**changes), T0)
-    assert (orders.least, orders.most, orders.paused, orders.frozen) == (least, most, paused, frozen), why
+    limits = read_limits(policy(**changes), T0)
+    assert (limits.least, limits.most, limits.paused, limits.frozen) == (least, most, paused, frozen), why
 
 
 @pytest.mark.parametrize(

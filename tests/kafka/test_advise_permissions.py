@@ -12,7 +12,7 @@ from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.adapters.kafka.retention import KafkaRetention
-from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
 from autoscaler.devtools.broker import Broker
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
@@ -58,9 +58,9 @@ class Adviser:
         )
         self.reader = KafkaGroupReader(connection, (group,), SystemClock(), 0.2)
         self.retention = KafkaRetention(connection, [(topic,)])
-        self.tails = KafkaTails(connection, read_committed=False)
+        self.markers = KafkaMarkers(connection, read_committed=False)
         self.measured = Measured(connection, (GroupRules(group=group, topics=(topic,)),))
-        self.tails.ask(group, {Partition(topic, 0): Span(1, 2)})
+        self.markers.ask(group, {Partition(topic, 0): Span(1, 2)})
 
     def watched(self) -> GroupState | str | None:
         """Return what the control log says, or why it cannot be read."""
@@ -74,7 +74,7 @@ class Adviser:
         produce(broker, self.topic)
         seen, watched = self.measured.one(), self.watched()
         known = {
-            "topic": topics_are_described(seen) and self.tails.empty(self.group) != {},
+            "topic": topics_are_described(seen) and self.markers.empty(self.group) != {},
             "group": all(p.lag_records is not None for p in seen.loads) and self.reader.members(self.group) is not None,
             "sizes": {p.rate_source for p in seen.loads} == {RateSource.LOG_DIRS},
             "retention": self.topic in self.retention.retention(),
@@ -85,7 +85,7 @@ class Adviser:
 
     def close(self) -> None:
         self.measured.close()
-        self.tails.close()
+        self.markers.close()
         self.retention.close()
         self.reader.close()
         self.watch.close()

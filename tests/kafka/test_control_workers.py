@@ -14,7 +14,7 @@ from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.devtools.broker import Broker
-from autoscaler.model import Astray, GroupState, HandoverDone, TopicPartition
+from autoscaler.model import GroupState, HandoverDone, OutOfRange, TopicPartition
 from autoscaler.ports import PlanIntent
 from tests.contracts.test_pool import NOBODY, carrying, slots
 from tests.until import until
@@ -165,11 +165,11 @@ def test_records_deleted_before_they_were_read_are_skipped_by_the_plan_and_only_
     running.pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
     running.until(lambda s: [w.phase for w in s.workers] == ["active", "active"])
     running.give(0, 0, 0, 1, 1, 1)
-    state = running.until(lambda s: bool(s.astray) and sum(w.records for w in s.workers) >= RECORDS * (PARTITIONS - 1))
-    assert (state.astray, state.pending) == ({gone: Astray(offset=RECORDS, start=None)}, frozenset())
+    state = running.until(lambda s: bool(s.out_of_range) and sum(w.records for w in s.workers) >= RECORDS * (PARTITIONS - 1))
+    assert (state.out_of_range, state.pending) == ({gone: OutOfRange(offset=RECORDS, start=None)}, frozenset())
     assert committed(broker, running, group)[0] == RECORDS, "nobody has jumped"
     running.control.publish(PlanIntent(target=state.owner, requested=slots(0, 1), summary="", resets={gone: (RECORDS, start)}))
-    running.until(lambda s: not s.astray and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS - 20)
+    running.until(lambda s: not s.out_of_range and sum(w.records for w in s.workers) >= RECORDS * PARTITIONS - 20)
     expected = {(p, o) for p in range(PARTITIONS) for o in range(2 * RECORDS)} - {(0, o) for o in range(RECORDS, start)}
     assert sorted(running.processed()) == sorted(expected), "the others went on, nothing came twice"
     until("all is committed", lambda: committed(broker, running, group)[0], lambda offset: offset == 2 * RECORDS)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from autoscaler.adapters.kafka.transaction_markers import KafkaTails
+from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
 from autoscaler.core.load.consumption import Consumption
 from autoscaler.core.load.partition_progress import Holding, Progress, judge
 from autoscaler.core.load.retention_risk import time_to_close
@@ -122,12 +122,12 @@ def test_lag_in_seconds_is_the_age_of_what_is_unread_whatever_the_rate_is_now(
         assert late.loads[0].lag_s <= late.sample_ts - after - 0.9, "the third of the single ones is next"
 
 
-def looked_at(tails: KafkaTails, spans: Mapping[Partition, Span], group: str = "g") -> Mapping[Partition, Span]:
+def looked_at(markers: KafkaMarkers, spans: Mapping[Partition, Span], group: str = "g") -> Mapping[Partition, Span]:
     """Ask, wait until every partition has answered or was asked in vain, and return which of them hold nothing."""
-    tails.of(group).ask(spans)
-    answered = lambda: all(x in tails._found or x[0] in tails._silent for x in spans.items())  # noqa: E731
-    until("every partition has answered", answered, explain=lambda: tails._found)
-    return tails.of(group).empty()
+    markers.of(group).ask(spans)
+    answered = lambda: all(x in markers._found or x[0] in markers._silent for x in spans.items())  # noqa: E731
+    until("every partition has answered", answered, explain=lambda: markers._found)
+    return markers.of(group).empty()
 
 
 def spans(snapshot: LoadSnapshot) -> dict[Partition, Span]:
@@ -147,16 +147,16 @@ def test_markers_at_the_end_are_known_to_be_nothing_and_records_to_be_something(
     with watching(broker, group, topic) as measured:
         found = measured.until(lambda s: s.known and s.loads[0].lag_records == 1)
         assert [p.lag_records for p in found.loads] == [1, 2, 0, 0]
-    tails = KafkaTails(broker.connection(), read_committed=False)
+    markers = KafkaMarkers(broker.connection(), read_committed=False)
     try:
-        assert looked_at(tails, spans(found)) == {Partition(topic, 0): Span(1, 2)}
+        assert looked_at(markers, spans(found)) == {Partition(topic, 0): Span(1, 2)}
         other = {Partition(topic, 0): Span(1, 2), Partition(topic, 1): Span(1, 2)}
-        assert looked_at(tails, other, "h") == other, "the first record was all"
-        tails.of("g").close()
-        assert tails.of("g").empty() == {}, "what nobody asks for is forgotten"
-        assert tails.of("h").empty() == other
+        assert looked_at(markers, other, "h") == other, "the first record was all"
+        markers.of("g").close()
+        assert markers.of("g").empty() == {}, "what nobody asks for is forgotten"
+        assert markers.of("h").empty() == other
     finally:
-        tails.close()
+        markers.close()
 
 
 @pytest.mark.parametrize(("read_committed", "nothing"), [(True, 1), (False, 0)])
@@ -167,11 +167,11 @@ def test_what_was_aborted_is_nothing_to_who_reads_what_is_committed(
     commit(broker, group, topic, {0: 0})
     with watching(broker, group, topic, read_committed=read_committed) as measured:
         found = measured.until(lambda s: s.known and s.loads[0].lag_records == 6)
-    tails = KafkaTails(broker.connection(), read_committed=read_committed)
+    markers = KafkaMarkers(broker.connection(), read_committed=read_committed)
     try:
-        assert len(looked_at(tails, spans(found))) == nothing
+        assert len(looked_at(markers, spans(found))) == nothing
     finally:
-        tails.close()
+        markers.close()
 
 
 def test_a_topic_that_may_not_be_read_has_lags_that_count(secure_broker: Broker, group: str) -> None:
@@ -183,11 +183,11 @@ def test_a_topic_that_may_not_be_read_has_lags_that_count(secure_broker: Broker,
     producer.commit_transaction(30)
     asked = {Partition(topic, 0): Span(1, 2)}
     for user, nothing in (("admin", 1), ("limited", 0)):
-        tails = KafkaTails(secure_broker.connection(user), read_committed=False)
+        markers = KafkaMarkers(secure_broker.connection(user), read_committed=False)
         try:
-            assert len(looked_at(tails, asked)) == nothing
+            assert len(looked_at(markers, asked)) == nothing
         finally:
-            tails.close()
+            markers.close()
 
 
 def progress(measured: Measured, wanted: Progress, *, held: bool = True, parked: bool = False) -> None:

@@ -6,7 +6,16 @@ from random import Random
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.model import AddWorkers, Astray, MovePartition, ParkPartition, Reason, RemoveWorkers, ResetOffset, TopicPartition
+from autoscaler.model import (
+    AddWorkers,
+    MovePartition,
+    OutOfRange,
+    ParkPartition,
+    Reason,
+    RemoveWorkers,
+    ResetOffset,
+    TopicPartition,
+)
 from autoscaler.model.findings import What
 from tests.builders import T0, policy, rates, says, tp
 from tests.scenarios.world import World, moves, reasons, scalings
@@ -306,13 +315,13 @@ def test_a_partition_out_of_range_is_reset_once_and_waits_for_a_measurement() ->
     light = dict.fromkeys(EVEN, 10.0)
     world = World(policy=demo_policy(), traffic=lambda _: light, dark=dark(5, 20, 30))
     world.run(21)
-    world.astray[tp(5)] = Astray(offset=150, start=None)
+    world.out_of_range[tp(5)] = OutOfRange(offset=150, start=None)
     assert [d.actions for d in world.run(9) if d.actions] == []
     assert says(world.decisions[-1], What.OFFSET_RESET, partitions=(tp(5),), offset=150)
     after = world.run(20)
     assert [d.actions for d in after if d.actions] == [(ResetOffset(partition=tp(5), offset=150, start=0),)]
     assert after[0].reason is Reason.OFFSET_OUT_OF_RANGE
-    assert (world.astray, after[-1].reason) == ({}, Reason.WITHIN_TARGET)
+    assert (world.out_of_range, after[-1].reason) == ({}, Reason.WITHIN_TARGET)
 
 
 def stuck(*partitions: int, start: float, end: float) -> Callable[[float], frozenset[TopicPartition]]:

@@ -12,12 +12,12 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
 from autoscaler.core.moment import Moment
 from autoscaler.model import (
-    Astray,
     Decision,
     GroupState,
     LoadSnapshot,
     MovePartition,
     Observation,
+    OutOfRange,
     Parked,
     ParkPartition,
     PartitionLoad,
@@ -87,7 +87,7 @@ class World:
     decisions: list[Decision] = field(default_factory=list)
     losses: dict[TopicPartition, int] = field(default_factory=dict)
     parked: set[TopicPartition] = field(default_factory=set)
-    astray: dict[TopicPartition, Astray] = field(default_factory=dict)
+    out_of_range: dict[TopicPartition, OutOfRange] = field(default_factory=dict)
     arrived: float = 0.0
     committed: float = 0.0
     _lives: int = 0
@@ -214,7 +214,7 @@ class World:
             pending=frozenset(p for p, s in owner.items() if p not in self.workers[s].owned),
             requested=self.requested,
             plan_at=self.plan_at,
-            astray=dict(self.astray),
+            out_of_range=dict(self.out_of_range),
             parked={
                 p: Parked(owners=n, offset=0, planned=p in self.parked)
                 for p, n in self.losses.items()
@@ -243,9 +243,9 @@ class World:
 
     def _carry_out(self, decision: Decision, now: float) -> None:
         changes = decision.requested != self.requested or dict(decision.target) != self.owner
-        self.astray = {p: x for p, x in self.astray.items() if x.start is None}  # who has read the plan goes on
-        resets = {a.partition: Astray(offset=a.offset, start=a.start) for a in decision.actions if isinstance(a, ResetOffset)}
-        self.astray |= resets
+        self.out_of_range = {p: x for p, x in self.out_of_range.items() if x.start is None}  # who has read the plan goes on
+        resets = {a.partition: OutOfRange(offset=a.offset, start=a.start) for a in decision.actions if isinstance(a, ResetOffset)}
+        self.out_of_range |= resets
         parks = {a.partition for a in decision.actions if isinstance(a, ParkPartition)}
         self.parked |= parks
         if decision.actions and (changes or parks or resets):

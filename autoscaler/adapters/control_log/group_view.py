@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from autoscaler.handover.controller_state import Beat, ControllerState, Moved
 from autoscaler.handover.records import LATENCY_BOUNDS_S, Incarnation, Loss, Phase, Tp
-from autoscaler.model import Astray, GroupState, HandoverDone, Parked, TopicPartition, WorkerPhase, WorkerView
+from autoscaler.model import GroupState, HandoverDone, OutOfRange, Parked, TopicPartition, WorkerPhase, WorkerView
 
 SlotOf = Callable[[str], int | None]
 _LATENCY_SPAN_S = 10.0
@@ -97,14 +97,14 @@ def view(  # noqa: PLR0917  (what a group's state is made of)
         plan_at=plan.at if plan else None,
         completed=tuple(_done(m) for m in completed),
         parked=_parked(state, names, poison),
-        astray=_astray(state, names),
+        out_of_range=_out_of_range(state, names),
     )
 
 
-def _astray(state: ControllerState, names: Mapping[str, str]) -> dict[TopicPartition, Astray]:
+def _out_of_range(state: ControllerState, names: Mapping[str, str]) -> dict[TopicPartition, OutOfRange]:
     planned = {tp: r.start for tp, r in (state.plan.resets if state.plan else {}).items() if state.astray().get(tp) == r.offset}
     return {
-        _name(tp, names): Astray(offset=offset, start=planned.get(tp))
+        _name(tp, names): OutOfRange(offset=offset, start=planned.get(tp))
         for tp, offset in sorted(state.astray().items())
         if tp.topic_id in names
     }

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _AGAIN_S = 5.0
 
 
-class Reach:
+class CircuitBreaker:
     """Lets groups of one cluster connect, while a broker there answers."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands between a committed offset and the end: records, or only what no reader ever gets. Implements ``ports.TailReader``.
+"""Implements ``ports.MarkerReader``: whether records stand between a committed offset and the end, or only what no reader gets.
 
 Offsets count the markers of transactions, and what was aborted. A consumer that commits the offset after its last record is
 behind by them for ever, on a partition to which nothing is written any more. Whether that is so only the log says, so it is read,
@@ -25,7 +25,7 @@ _EVERY_S = 1.0
 _SELDOM_S = 300.0
 
 
-class KafkaTails:
+class KafkaMarkers:
     """Looks at the ends of partitions for all groups of one isolation; ``of`` gives each its own view.
 
     With ``read_committed``, what is aborted, or not yet committed, counts as nothing.
@@ -41,9 +41,9 @@ class KafkaTails:
         self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
-    def of(self, group: str) -> "GroupTails":
+    def of(self, group: str) -> "GroupMarkers":
         """Return one group's view."""
-        return GroupTails(self, group)
+        return GroupMarkers(self, group)
 
     def ask(self, group: str, spans: Mapping[Partition, Span]) -> None:
         """Have these looked at soon for a group; what is not among them is forgotten. Returns at once."""
@@ -53,7 +53,7 @@ class KafkaTails:
         if new:
             self._news.set()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tails", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="markers", daemon=True)
                 self._thread.start()
 
     def empty(self, group: str) -> Mapping[Partition, Span]:
@@ -145,20 +145,20 @@ class KafkaTails:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTails:
-    """What ``KafkaTails`` does for one group."""
+class GroupMarkers:
+    """What ``KafkaMarkers`` does for one group."""
 
-    tails: KafkaTails
+    markers: KafkaMarkers
     group: str
 
     def ask(self, spans: Mapping[Partition, Span]) -> None:
         """Have these looked at soon; what is not among them is forgotten. Returns at once."""
-        self.tails.ask(self.group, spans)
+        self.markers.ask(self.group, spans)
 
     def empty(self) -> Mapping[Partition, Span]:
         """Return those among the spans asked for that are known to hold no record for any reader."""
-        return self.tails.empty(self.group)
+        return self.markers.empty(self.group)
 
     def close(self) -> None:
         """Ask for nothing any more; the others' looking goes on."""
-        self.tails.ask(self.group, {})
+        self.markers.ask(self.group, {})

@@ -7,7 +7,7 @@ from autoscaler.config.policy import Policy
 from autoscaler.core.capacity.capacity import Capacity
 from autoscaler.core.group.history import History
 from autoscaler.core.group.kinds import Kind
-from autoscaler.core.group.limits import Orders
+from autoscaler.core.group.limits import Limits
 from autoscaler.core.group.observed_group import Present
 from autoscaler.core.load.group_load import GroupLoad
 from autoscaler.core.load.partition_progress import Progress
@@ -28,7 +28,7 @@ class Cycle:
         planner: The policy's algorithm, with what this group's rates have shown so far.
         progress: How every partition gets on of which that is known.
         capacity: What one consumer can do; ``policy`` has it too.
-        orders: The policy's limits as they hold now.
+        limits: The policy's limits as they hold now.
         now: On the clock that is never set, as all times in ``history``.
         at: The same by the wall clock: for what is written down.
         outlook: For a native group whose members are known: what its assignor will do.
@@ -46,7 +46,7 @@ class Cycle:
     history: History
     policy: Policy
     capacity: Capacity
-    orders: Orders
+    limits: Limits
     now: float
     at: float
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Cycle:
     @property
     def floor(self) -> int:
         """Return how many consumers stay in any case: the minimum, but not more than there are partitions, and one."""
-        return max(1, min(self.orders.least, len(self.load.partitions)))
+        return max(1, min(self.limits.least, len(self.load.partitions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from autoscaler.core.cycle.utilisation import read_gauge
 from autoscaler.core.group.advice import latest_advice
 from autoscaler.core.group.history import History
 from autoscaler.core.group.kinds import Kind, Managed, Native, Unread, kind_of
-from autoscaler.core.group.limits import read_orders
+from autoscaler.core.group.limits import read_limits
 from autoscaler.core.group.observed_group import Present, read_present
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
 from autoscaler.core.load.partition_progress import Holding, Progress, judged
@@ -57,8 +57,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     gauge = read_gauge(observation.snapshot, kind.workers, load, busy=history.busy, capacity=capacity, policy=policy)
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
     placement = policy.mode == "advise" or not kind.places
-    orders = read_orders(policy, moment.wall)
-    outlook = look_ahead(observation.snapshot, kind, load, policy, orders)
+    limits = read_limits(policy, moment.wall)
+    outlook = look_ahead(observation.snapshot, kind, load, policy, limits)
     size = sized(measure_size(load, present, policy, planner, placement=placement), outlook)
     settled = not kind.native or outlook is not None
     sampled = moment.of(observation.snapshot.sample_ts)
@@ -86,7 +86,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         history=history,
         policy=policy,
         capacity=capacity,
-        orders=orders,
+        limits=limits,
         now=now,
         at=moment.wall,
         progress=progress,

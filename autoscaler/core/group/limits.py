@@ -24,7 +24,7 @@ _HELD: dict[Paused, Steps] = {"all": EVERY_STEP, "scale_up": Steps.GROW, "scale_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class Limits:
     """Limits that hold now.
 
     Attributes:
@@ -66,7 +66,7 @@ class Orders:
         return path_of("fallback" if self.fallback else "pinned" if self.pinned else "max_consumers")
 
 
-def read_orders(policy: Policy, now: float) -> Orders:
+def read_limits(policy: Policy, now: float) -> Limits:
     """Return what holds at a time; of several open windows the last one that names a limit sets it, and every pause counts."""
     opened = [w for w in policy.windows if w.is_open(now)]
     least = [policy.min_consumers, *(w.min_consumers for w in opened if w.min_consumers is not None)][-1]
@@ -74,7 +74,7 @@ def read_orders(policy: Policy, now: float) -> Orders:
     if policy.pinned is not None:
         least = most = policy.pinned
     freezing = [w for w in opened if w.paused is not None]
-    return Orders(
+    return Limits(
         least=min(least, most),
         most=most,
         pinned=policy.pinned is not None,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.group.kinds import Kind, Managed, Placed
-from autoscaler.model import Astray, GroupMembers, GroupState, Member, Parked, Started, TopicPartition, WorkerPhase
+from autoscaler.model import GroupMembers, GroupState, Member, OutOfRange, Parked, Started, TopicPartition, WorkerPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Present:
         epoch: Of the latest plan; 0 without one.
         plan_at: When the latest plan was published; ``None`` without one.
         parked: Partitions that no consumer gets, listed or not.
-        astray: Partitions whose committed offset is out of range.
+        out_of_range: Partitions whose committed offset is out of range.
     """
 
     owner: Mapping[TopicPartition, int]
@@ -41,7 +41,7 @@ class Present:
     epoch: int
     plan_at: float | None
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
-    astray: Mapping[TopicPartition, Astray] = field(default_factory=dict)
+    out_of_range: Mapping[TopicPartition, OutOfRange] = field(default_factory=dict)
 
     @property
     def holders(self) -> frozenset[int]:
@@ -116,7 +116,7 @@ def _managed(state: GroupState, partitions: tuple[TopicPartition, ...]) -> Prese
         epoch=state.epoch,
         plan_at=state.plan_at,
         parked=state.parked,
-        astray=state.astray,
+        out_of_range=state.out_of_range,
     )
 
 

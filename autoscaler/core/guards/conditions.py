@@ -45,12 +45,12 @@ class Change:
 
 def paused(cycle: Cycle, change: Change) -> Finding | None:
     """Object while the group's own setting holds such steps."""
-    return Finding.of(What.PAUSED, paused=cycle.policy.paused) if change.kind in cycle.orders.paused else None
+    return Finding.of(What.PAUSED, paused=cycle.policy.paused) if change.kind in cycle.limits.paused else None
 
 
 def frozen(cycle: Cycle, change: Change) -> Finding | None:
     """Object while an open window holds such steps."""
-    return Finding.of(What.FROZEN, window=cycle.orders.window) if change.kind in cycle.orders.frozen else None
+    return Finding.of(What.FROZEN, window=cycle.limits.window) if change.kind in cycle.limits.frozen else None
 
 
 def above(most: int, setting: str, cycle: Cycle, change: Change) -> Finding | None:
@@ -65,7 +65,7 @@ def minimum(cycle: Cycle, change: Change) -> Finding | None:
     present = len(cycle.present.slots)
     if change.kind is not Steps.SHRINK or min(change.consumers, present - 1) >= cycle.floor:
         return None
-    return Finding.of(What.KEEPS, setting=cycle.orders.least_setting, least=cycle.orders.least, present=present)
+    return Finding.of(What.KEEPS, setting=cycle.limits.least_setting, least=cycle.limits.least, present=present)
 
 
 def measured(cycle: Cycle, change: Change) -> Finding | None:

@@ -95,18 +95,18 @@ _GROW, _MOVE, _SHRINK = Steps.GROW, Steps.MOVE, Steps.SHRINK
 GUARDS: tuple[Guard, ...] = (
     Guard(
         name="paused", reason=Reason.PAUSED, hard=True, holds=EVERY_STEP, objection=says.paused,
-        most=_stays(lambda c: c.orders.paused),
+        most=_stays(lambda c: c.limits.paused),
     ),
     Guard(
         name="windows", reason=Reason.FROZEN, hard=True, holds=EVERY_STEP, objection=says.frozen,
-        most=_stays(lambda c: c.orders.frozen),
+        most=_stays(lambda c: c.limits.frozen),
     ),
     Guard(
         name="pinned", reason=Reason.PINNED, hard=True, holds=_GROW | _SHRINK,
-        objection=lambda c, x: says.minimum(c, x) if c.orders.pinned else None,
-        most=lambda c: c.orders.most if c.orders.pinned else None, least=lambda c: c.floor if c.orders.pinned else None,
+        objection=lambda c, x: says.minimum(c, x) if c.limits.pinned else None,
+        most=lambda c: c.limits.most if c.limits.pinned else None, least=lambda c: c.floor if c.limits.pinned else None,
     ),
-    Guard(name="max_consumers", reason=Reason.AT_MAXIMUM, hard=True, holds=_GROW, most=lambda c: c.orders.most),
+    Guard(name="max_consumers", reason=Reason.AT_MAXIMUM, hard=True, holds=_GROW, most=lambda c: c.limits.most),
     Guard(
         name="partitions", reason=Reason.AT_PARTITION_CEILING, hard=True, holds=_GROW,
         most=lambda c: len(c.load.partitions) or None,

@@ -1,6 +1,6 @@
 """*load*: ends of partitions behind which no consumer will ever read: markers of transactions, and what was aborted, are no lag.
 
-Pure. Which lags are worth a look is decided here, ``ports.TailReader`` looks, and what it found is taken out of the measurement.
+Pure. It decides which lags are worth a look; ``ports.MarkerReader`` looks, and what it found is taken out of the measurement.
 """
 
 from collections.abc import Mapping

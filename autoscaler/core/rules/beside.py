@@ -23,7 +23,7 @@ def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...]) -> Iterator[Findin
     if cycle.policy.mode == "advise":
         yield from _advice(cycle)
     yield from not_advancing(cycle)
-    yield from found(cycle.present.astray, resets_now, cycle.policy.reset_policy)
+    yield from found(cycle.present.out_of_range, resets_now, cycle.policy.reset_policy)
     if cycle.load.partitions:
         if absent := cycle.load.absent:
             yield Finding.of(What.TOPICS_NOT_MEASURED, topics=absent, error=cycle.load.error)

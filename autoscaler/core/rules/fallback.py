@@ -56,12 +56,12 @@ def _now(cycle: Cycle) -> int:
 
 def _wanted(cycle: Cycle, count: int) -> int:
     """Return the number that is asked for, within the operator's other limits."""
-    now, orders = _now(cycle), cycle.orders
+    now, limits = _now(cycle), cycle.limits
     if cycle.policy.fallback == "current_if_higher":
         count = max(now, count)
     elif cycle.policy.fallback == "current_if_lower":
         count = min(now, count)
-    return max(cycle.floor, min(count, orders.most, max(now, len(cycle.load.partitions))))
+    return max(cycle.floor, min(count, limits.most, max(now, len(cycle.load.partitions))))
 
 
 def _shrinking(cycle: Cycle, wanted: int, now: int) -> tuple[int, Finding | None]:
@@ -87,7 +87,7 @@ def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:
     fixed = replace(
         cycle,
         load=replace(cycle.load, rates=rates),
-        orders=replace(cycle.orders, least=wanted, most=wanted, fallback=True),
+        limits=replace(cycle.limits, least=wanted, most=wanted, fallback=True),
     )
     step = keep_maximum(fixed) or fill_minimum(fixed)
     if step is None:

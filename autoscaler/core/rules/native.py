@@ -86,14 +86,14 @@ def refuse_unpredictable(cycle: Cycle) -> Step | None:
 
 def keep_bounds(cycle: Cycle) -> Step | None:
     """Come down to the most that may be, or up to the least, as after the settings were changed or a window has begun."""
-    now, orders = _now(cycle), cycle.orders
-    if now > orders.most:
-        above = Finding.of(What.ABOVE_MAXIMUM, now=now, setting=orders.most_setting, most=orders.most)
-        why = Step(reason=orders.at_most, findings=(above,), ordered=True, to_limit=True)
-        return _ask(cycle, orders.most, why)
+    now, limits = _now(cycle), cycle.limits
+    if now > limits.most:
+        above = Finding.of(What.ABOVE_MAXIMUM, now=now, setting=limits.most_setting, most=limits.most)
+        why = Step(reason=limits.at_most, findings=(above,), ordered=True, to_limit=True)
+        return _ask(cycle, limits.most, why)
     if now < cycle.floor:
-        below = Finding.of(What.BELOW_MINIMUM, setting=orders.least_setting, least=cycle.floor, now=now)
-        return _ask(cycle, cycle.floor, Step(reason=orders.at_least, findings=(below,), ordered=True, to_limit=True))
+        below = Finding.of(What.BELOW_MINIMUM, setting=limits.least_setting, least=cycle.floor, now=now)
+        return _ask(cycle, cycle.floor, Step(reason=limits.at_least, findings=(below,), ordered=True, to_limit=True))
     return None
 
 

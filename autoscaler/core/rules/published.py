@@ -97,7 +97,7 @@ def _limit(cycle: Cycle, count: int) -> tuple[Reason, int] | None:
     most = most_consumers(cycle, hard_only=True)
     if count > most.count:
         return most.guard.reason, most.count
-    return (cycle.orders.at_least, cycle.floor) if count < cycle.floor else None
+    return (cycle.limits.at_least, cycle.floor) if count < cycle.floor else None
 
 
 def _towards(cycle: Cycle, slots: list[int], placed: Placement[TopicPartition], why: Step) -> Step:

@@ -34,10 +34,10 @@ def rest(cycle: Cycle) -> Step:
     if stuck := (*sorted(present.parked), *cycle.load.stalled):
         findings = (*not_advancing(cycle), *step.findings)
         return replace(step, reason=Reason.STUCK_PARTITION, findings=findings, hot=stuck)
-    if not present.astray:
+    if not present.out_of_range:
         return step
-    findings = (*found(present.astray, resets(cycle), cycle.policy.reset_policy), *step.findings)
-    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, findings=findings, hot=tuple(sorted(present.astray)))
+    findings = (*found(present.out_of_range, resets(cycle), cycle.policy.reset_policy), *step.findings)
+    return replace(step, reason=Reason.OFFSET_OUT_OF_RANGE, findings=findings, hot=tuple(sorted(present.out_of_range)))
 
 
 def rest_counted(cycle: Cycle) -> Step:

@@ -50,7 +50,7 @@ def _without_the_late(cycle: Cycle) -> dict[TopicPartition, int] | None:
     if not present.ready:
         return None
     owner = {p: c for p, c in present.owner.items() if c in present.ready}
-    most = min(len(present.ready), cycle.orders.most)
+    most = min(len(present.ready), cycle.limits.most)
     planner = cycle.planner.judging(cycle.planner.gauge, sorted(present.ready))
     fitted = planner.relieving(cycle.load.rates, policy.usable_bytes_per_s, owner, paid_for=1, at_most=most)
     placed = fitted.plan.owner

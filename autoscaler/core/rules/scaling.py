@@ -94,15 +94,15 @@ def grow(cycle: Cycle) -> Step | None:
 
 def fill_minimum(cycle: Cycle) -> Step | None:
     """Spread over as many consumers as are asked for at least."""
-    present, policy, floor, orders = cycle.present, cycle.policy, cycle.floor, cycle.orders
+    present, policy, floor, limits = cycle.present, cycle.policy, cycle.floor, cycle.limits
     if len(present.holders) >= floor and len(present.slots) >= floor:
         return None
-    most = min(orders.most, max(floor, len(present.slots), most_consumers(cycle).count))
+    most = min(limits.most, max(floor, len(present.slots), most_consumers(cycle).count))
     fitted = cycle.planner.within(cycle.load.rates, policy.usable_bytes_per_s, present.owner, at_least=floor, at_most=most)
     finding = Finding.of(
-        What.BELOW_MINIMUM, setting=orders.least_setting, least=floor, holders=len(present.holders), now=len(present.slots)
+        What.BELOW_MINIMUM, setting=limits.least_setting, least=floor, holders=len(present.holders), now=len(present.slots)
     )
-    why = Step(reason=orders.at_least, findings=(finding,), ordered=True, to_limit=not orders.fallback)
+    why = Step(reason=limits.at_least, findings=(finding,), ordered=True, to_limit=not limits.fallback)
     if fitted.plan.consumers > len(present.holders):
         return approach(cycle, fitted.plan.owner, why)
     return replace(why, requested=pad(present.slots, floor)) if len(present.slots) < floor else None
@@ -110,12 +110,12 @@ def fill_minimum(cycle: Cycle) -> Step | None:
 
 def keep_maximum(cycle: Cycle) -> Step | None:
     """Come down to the maximum at once when more run, as after the setting was lowered or a window has begun."""
-    count, orders = len(cycle.present.slots), cycle.orders
-    if count <= orders.most:
+    count, limits = len(cycle.present.slots), cycle.limits
+    if count <= limits.most:
         return None
-    finding = Finding.of(What.ABOVE_MAXIMUM, now=count, setting=orders.most_setting, most=orders.most)
-    why = Step(reason=orders.at_most, findings=(finding,), ordered=True, to_limit=not orders.fallback)
-    return _shrink_to(cycle, orders.most, why)
+    finding = Finding.of(What.ABOVE_MAXIMUM, now=count, setting=limits.most_setting, most=limits.most)
+    why = Step(reason=limits.at_most, findings=(finding,), ordered=True, to_limit=not limits.fallback)
+    return _shrink_to(cycle, limits.most, why)
 
 
 def give_back(cycle: Cycle) -> Step | None:

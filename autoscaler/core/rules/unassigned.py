@@ -18,10 +18,10 @@ def place_first(cycle: Cycle) -> Step | None:
     if not cycle.load.rates:
         return no_rates(cycle)
     planned, usable = cycle.size.planned, policy.usable_bytes_per_s
-    if planned is not None and cycle.floor <= planned.consumers <= cycle.orders.most:
+    if planned is not None and cycle.floor <= planned.consumers <= cycle.limits.most:
         fitted = Fitted(plan=planned, wanted=planned.consumers, capacity=usable)  # what nothing bounds is within the bounds
     else:
-        fitted = cycle.planner.within(cycle.load.rates, usable, {}, at_least=cycle.floor, at_most=cycle.orders.most)
+        fitted = cycle.planner.within(cycle.load.rates, usable, {}, at_least=cycle.floor, at_most=cycle.limits.most)
     finding = Finding.of(
         What.FIRST_PLACEMENT,
         partitions=present.unplaced,

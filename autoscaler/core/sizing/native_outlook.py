@@ -9,7 +9,7 @@ from autoscaler.core.assignors.forecast import Roof
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group, unplaceable
 from autoscaler.core.group.kinds import Kind
-from autoscaler.core.group.limits import Orders
+from autoscaler.core.group.limits import Limits
 from autoscaler.core.load.group_load import GroupLoad
 from autoscaler.core.sizing.size import Size
 from autoscaler.model import GroupMembers, LoadSnapshot
@@ -32,7 +32,7 @@ class Outlook:
     calm: int | None = None
 
 
-def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Policy, orders: Orders) -> Outlook | None:
+def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Policy, limits: Limits) -> Outlook | None:
     """Return the outlook of a native group; ``None`` for a managed one, and while its members are not known or not settled."""
     members = kind.members
     if not kind.native or not kind.stable or members is None:
@@ -42,8 +42,8 @@ def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Poli
     group = read_group(members, load.partitions, _topic_ids(snapshot), _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
         return Outlook(group=group, members=len(members.members))
-    now, floor = len(members.members), max(1, min(orders.least, len(load.partitions)))
-    most = min(orders.most, len(load.partitions))
+    now, floor = len(members.members), max(1, min(limits.least, len(load.partitions)))
+    most = min(limits.most, len(load.partitions))
     usable, calmly = roofs(policy)
     enough = fewest(group, load.rates, usable, at_least=floor, at_most=most)
     least = 1 if floor > 1 else now if enough is None else enough  # what is not enough is not calm either: not looked at twice

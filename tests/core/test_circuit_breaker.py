@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from autoscaler.adapters.kafka.circuit_breaker import Reach
+from autoscaler.adapters.kafka.circuit_breaker import CircuitBreaker
 from autoscaler.adapters.kafka.control_topics import admin_client, answering
 from autoscaler.errors import TransientError, UnreachableError
 
@@ -24,21 +24,21 @@ class Made:
 
 
 def test_the_others_do_not_wait_for_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    reach, first, second = Reach(), Made(UnreachableError("nobody answers at b:1"), "connected"), Made("connected")
+    breaker, first, second = CircuitBreaker(), Made(UnreachableError("nobody answers at b:1"), "connected"), Made("connected")
     for make in (first, second, second, first):
         with pytest.raises(UnreachableError, match="nobody answers at b:1"):
-            reach.connect(make)
+            breaker.connect(make)
     assert (first.calls, second.calls) == (1, 0)
     later = time.monotonic() + 60
     monkeypatch.setattr("autoscaler.adapters.kafka.circuit_breaker.time.monotonic", lambda: later)
-    assert [reach.connect(second), reach.connect(first)] == ["connected", "connected"]
+    assert [breaker.connect(second), breaker.connect(first)] == ["connected", "connected"]
 
 
 def test_what_goes_wrong_with_one_group_is_its_own_business() -> None:
-    reach, one, other = Reach(), Made(TransientError("its log is being taken over"), "connected"), Made("connected")
+    breaker, one, other = CircuitBreaker(), Made(TransientError("its log is being taken over"), "connected"), Made("connected")
     with pytest.raises(TransientError, match="taken over"):
-        reach.connect(one)
-    assert [reach.connect(other), reach.connect(one)] == ["connected", "connected"]
+        breaker.connect(one)
+    assert [breaker.connect(other), breaker.connect(one)] == ["connected", "connected"]
 
 
 def test_a_cluster_without_brokers_is_unreachable() -> None:
