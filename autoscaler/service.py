@@ -33,7 +33,7 @@ from autoscaler.clients.secrets import naming, of_cluster
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import Group, Settings
-from autoscaler.controller.cluster_executor import Lanes, Waits
+from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.errors import FencedError, SettingsError, TransientError
@@ -97,7 +97,7 @@ class Job:
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
-        self.lanes = Lanes(patience_s=settings.measure.trigger_s / 2)
+        self.clusters = ClusterExecutor(patience_s=settings.measure.trigger_s / 2)
         self.waits = Waits(_WAITS_S)
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
@@ -179,8 +179,8 @@ class Job:
         """
         self.measured_once = True
         self.changed.update(self.followed.look())
-        self._say(self.lanes.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
-        if self.lanes.busy_s < self.settings.measure.watchdog_s:
+        self._say(self.clusters.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
+        if self.clusters.busy_s < self.settings.measure.watchdog_s:
             self.watchdog.alive()
 
     def _say(self, busy: frozenset[str]) -> None:
@@ -233,7 +233,7 @@ class Job:
     def close(self) -> None:
         """Write what is left and let go; workers go on."""
         self.watchdog.stop()
-        self.lanes.close(_CLOSE_S)
+        self.clusters.close(_CLOSE_S)
         with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
             list(beside.map(self._leave, self.sites))
         self.audit.close()

@@ -14,7 +14,7 @@ from autoscaler.concurrency import started
 Work = Callable[[], None]
 
 
-class Lanes:
+class ClusterExecutor:
     """Runs work side by side, one thing at a time by name.
 
     Args:
@@ -75,7 +75,7 @@ class Waits:
         """Return the lanes that have been busy for so long by now, and for how many seconds those told before were that are free.
 
         Args:
-            busy: What ``Lanes.run`` has returned.
+            busy: What ``ClusterExecutor.run`` has returned.
             now: Seconds of a clock that is never set.
         """
         over = {name: now - self._since[name] for name in sorted(self._told - busy)}

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from autoscaler.controller.cluster_executor import Lanes, Waits
+from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from tests.until import let_pass
 
 
@@ -16,12 +16,12 @@ def held() -> threading.Event:
 
 def test_one_lane_runs_where_it_is_called() -> None:
     ran: list[threading.Thread] = []
-    assert Lanes(0.0).run({"only": lambda: ran.append(threading.current_thread())}) == frozenset()
+    assert ClusterExecutor(0.0).run({"only": lambda: ran.append(threading.current_thread())}) == frozenset()
     assert ran == [threading.current_thread()]
 
 
 def test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done(held: threading.Event) -> None:
-    lanes, ran = Lanes(0.05), list[str]()
+    lanes, ran = ClusterExecutor(0.05), list[str]()
 
     def waits() -> None:
         ran.append("slow begins")
@@ -42,7 +42,7 @@ def test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_do
 
 
 def test_lanes_that_are_prompt_have_ended_when_the_call_returns() -> None:
-    lanes, ran = Lanes(30.0), list[str]()
+    lanes, ran = ClusterExecutor(30.0), list[str]()
 
     def work(name: str) -> None:
         let_pass(0.02)
@@ -54,7 +54,7 @@ def test_lanes_that_are_prompt_have_ended_when_the_call_returns() -> None:
 
 
 def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: threading.Event) -> None:
-    lanes, luck = Lanes(0.01), ("no such luck",)
+    lanes, luck = ClusterExecutor(0.01), ("no such luck",)
 
     def fails() -> None:
         held.wait(30)
@@ -66,9 +66,9 @@ def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: thre
     with pytest.raises(ValueError, match="no such luck"):
         lanes.run({"a": lambda: None, "b": lambda: None})
     with pytest.raises(ValueError, match="no such luck"):
-        Lanes(30.0).run({"a": fails, "b": lambda: None})
+        ClusterExecutor(30.0).run({"a": fails, "b": lambda: None})
     with pytest.raises(ValueError, match="no such luck"):
-        Lanes(0.0).run({"only": fails})
+        ClusterExecutor(0.0).run({"only": fails})
 
 
 def test_when_a_lane_begins_to_wait_and_when_that_is_over_is_told_once() -> None:
