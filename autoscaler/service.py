@@ -274,8 +274,8 @@ def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
 def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
     beside = ThreadPoolExecutor(2)  # while the JVM starts
-    exact = any(group.algorithm == "EXACT" for group in settings.groups)
-    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), exact=exact)
+    algorithms = {group.algorithm for group in settings.groups}
+    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), algorithms)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     spark = SparkSession.builder.appName("autoscaler").getOrCreate()
     greeting.result()
