@@ -73,7 +73,7 @@ if [[ -z $once ]]; then "$python" -m autoscaler.cli validate --config "$config" 
 facts=$("$python" - "$config" "${master:-local}" <<'PYTHON'
 import sys
 from autoscaler import jars
-from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.errors import AutoscalerError, Exit, SettingsError
 from autoscaler.config.settings import load
 
 try:
@@ -84,7 +84,7 @@ try:
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
-    sys.exit(78 if isinstance(e, SettingsError) else 1)
+    sys.exit(Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED)
 PYTHON
 ) || exit $?
 { read -r home; read -r state; read -r delta; } <<<"$facts"

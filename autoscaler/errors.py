@@ -1,7 +1,21 @@
-"""Errors, named for what the loop does next.
+"""Errors, named for what the loop does next, and the exit codes of programs.
 
-Adapters translate client exceptions into these and keep the cause with ``raise ... from``. Nothing here imports anything.
+Adapters translate client exceptions into these and keep the cause with ``raise ... from``. Imports the standard library only.
 """
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """How a program ends that did not just do what it was told; docs/reference/exit-codes.md says which program gives which."""
+
+    FAILED = 1
+    UNREADABLE = 2  # there is nothing that a check could judge; 2 is also what argparse ends with
+    HELD = 70  # a consumer's application, or a client's call, does not return although the lease has long been over
+    STALLED = 76  # no batch for long
+    FENCED = 77  # another controller has taken over
+    SETTINGS = 78
+    INTERRUPTED = 130
 
 
 class AutoscalerError(Exception):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from autoscaler.errors import PermanentError, SettingsError
+from autoscaler.errors import Exit, PermanentError, SettingsError
 
 _FETCH_TIMEOUT_S = 900.0
 _TAIL_LINES = 12
@@ -274,12 +274,12 @@ def main(argv: list[str] | None = None) -> int:
             print(class_path(bundle) if args.class_path else place)
     except SettingsError as e:
         sys.stderr.write("\n".join(e.problems) + "\n")
-        return 78
+        return Exit.SETTINGS
     except PermanentError as e:
         sys.stderr.write(f"{e}\n")
-        return 1
+        return Exit.FAILED
     except KeyboardInterrupt:
-        return 130
+        return Exit.INTERRUPTED
     return 0
 
 

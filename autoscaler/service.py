@@ -36,7 +36,7 @@ from autoscaler.config.settings import Group, Settings
 from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.native_actuator import NativeConsumers
-from autoscaler.errors import FencedError, SettingsError, TransientError
+from autoscaler.errors import Exit, FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
 from autoscaler.streaming import query
@@ -44,7 +44,6 @@ from autoscaler.streaming.trigger_times import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
 from autoscaler.topic_selection import names, subscribed
 
-EXIT_FENCED = 77
 _CLOSE_S = 5.0
 _WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that may be missed
 
@@ -203,7 +202,7 @@ class Job:
                     controller.cycle(batch, snapshot, measured)
                 except FencedError as e:
                     log.error("group %s: %s", name, e)  # noqa: TRY400  the stack tells an operator nothing
-                    self.exit_code = EXIT_FENCED
+                    self.exit_code = Exit.FENCED
                     self.stop.set()
                     return
         finally:
@@ -274,8 +273,8 @@ def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
 def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
     beside = ThreadPoolExecutor(2)  # while the JVM starts
-    exact = any(group.algorithm == "EXACT" for group in settings.groups)
-    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), exact=exact)
+    algorithms = {group.algorithm for group in settings.groups}
+    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), algorithms)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     spark = SparkSession.builder.appName("autoscaler").getOrCreate()
     greeting.result()
@@ -294,7 +293,7 @@ def run(settings: Settings, followed: FollowedFile) -> int:
         progress.look(stream)
     if not job.stop.is_set():
         log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
-        job.exit_code = 1
+        job.exit_code = Exit.FAILED
         if not job.measured_once:
             query.ended_without_a_batch(settings)
     query.stop(stream)

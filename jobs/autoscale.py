@@ -11,10 +11,8 @@ import sys
 
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import load
-from autoscaler.errors import SettingsError, TransientError
+from autoscaler.errors import Exit, SettingsError, TransientError
 from autoscaler.service import run
-
-EXIT_SETTINGS = 78
 
 log = logging.getLogger("autoscale")
 
@@ -32,10 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     except SettingsError as e:
         for problem in e.problems:
             sys.stderr.write(f"{args.config}: {problem}\n")
-        return EXIT_SETTINGS
+        return Exit.SETTINGS
     except TransientError as e:
         log.error("%s", e)  # noqa: TRY400  the stack tells an operator nothing
-        return 1
+        return Exit.FAILED
 
 
 if __name__ == "__main__":

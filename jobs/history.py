@@ -15,10 +15,7 @@ from rich.console import Console
 
 from autoscaler.cli.decision_history import show
 from autoscaler.config.settings import load
-from autoscaler.errors import AutoscalerError, SettingsError
-
-EXIT_FAILED = 1
-EXIT_SETTINGS = 78
+from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         show(root.absolute(), console, sql=args.sql, limit=args.limit)
     except SettingsError as e:
         sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
-        return EXIT_SETTINGS
+        return Exit.SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
-        return EXIT_FAILED
+        return Exit.FAILED
     except PySparkException as e:
         sys.stderr.write(f"the query failed: {e.getMessage() or e}\n")
-        return EXIT_FAILED
+        return Exit.FAILED
     return 0
 
 

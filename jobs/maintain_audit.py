@@ -17,10 +17,7 @@ from autoscaler.adapters.audit.rows import day
 from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.config.settings import load
-from autoscaler.errors import AutoscalerError, SettingsError
-
-EXIT_FAILED = 1
-EXIT_SETTINGS = 78
+from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
 
 def said(done: Upkeep) -> str:
@@ -60,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         keep_in_order(root.absolute(), args.keep_days)
     except SettingsError as e:
         sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
-        return EXIT_SETTINGS
+        return Exit.SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
-        return EXIT_FAILED
+        return Exit.FAILED
     return 0
 
 

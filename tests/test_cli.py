@@ -169,7 +169,7 @@ def test_validate_looks_for_what_starts_the_workers(config: Path) -> None:
 
 
 def test_what_only_reads_local_files_needs_no_secret(config: Path) -> None:
-    refers = '{bootstrap.servers: env:NOT_SET, sasl.password: "file:/not/there"}'
+    refers = '{bootstrap.servers: env:NOT_SET, security.protocol: ssl, ssl.key.password: "file:/not/there"}'
     config.write_text(config.read_text().replace('{bootstrap.servers: "localhost:9092"}', refers))
     cycles(config, cycle(1))
     assert run("validate", "--config", str(config)).returncode == 78

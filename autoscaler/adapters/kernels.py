@@ -6,12 +6,13 @@ so that a newcomer's first job finds everything compiled.
 
 import logging
 import sys
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from numba.core import event
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.packing import fewest_by_size
+from autoscaler.packing import ALGORITHMS
 from autoscaler.packing.pace.portfolio import improve
 from autoscaler.packing.precompile import warm
 from autoscaler.ports import Clock
@@ -19,12 +20,11 @@ from autoscaler.ports import Clock
 log = logging.getLogger(__name__)
 
 
-def prepare(clock: Clock, *, exact: bool = False) -> str:
-    """Load or compile everything that a decision calls (with ``exact`` also for EXACT), and return what that took, in words."""
+def prepare(clock: Clock, algorithms: Collection[str] = ("PACE",)) -> str:
+    """Load or compile everything that decisions by these algorithms call, and return what that took, in words."""
     began = clock.monotonic()
     with event.install_recorder("numba:compile") as recorder:
-        warm(exact=exact)
-        fewest_by_size((1.0,), 1.0)
+        warm(algorithms)
     took = clock.monotonic() - began
     compiled = sum(1 for _, seen in recorder.buffer if seen.is_end)
     if not compiled:
@@ -43,4 +43,5 @@ def _where() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{prepare(SystemClock(), exact=find_spec('ortools') is not None)}\n")
+    solver = find_spec("ortools") is not None
+    sys.stdout.write(f"{prepare(SystemClock(), [a for a in ALGORITHMS if solver or a != 'EXACT'])}\n")

@@ -10,14 +10,10 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
 if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
-
-EXIT_FAILED = 1
-EXIT_SETTINGS = 78
-EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _program(args[0], args[1:]) if args[:1] in (["demo"], ["check"]) else _command(args)
     except ModuleNotFoundError as e:  # the base install has the worker library only
         sys.stderr.write(f"{_missing(e.name or str(e))}\n")
-        return EXIT_FAILED
+        return Exit.FAILED
 
 
 def _command(args: Sequence[str]) -> int:
@@ -38,10 +34,10 @@ def _command(args: Sequence[str]) -> int:
     except SettingsError as e:
         for problem in e.problems:
             sys.stderr.write(f"{parsed.config}: {problem}\n")
-        return EXIT_SETTINGS
+        return Exit.SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
-        return EXIT_FAILED
+        return Exit.FAILED
 
 
 def _missing(module: str) -> str:
@@ -62,7 +58,7 @@ def _program(name: str, args: Sequence[str]) -> int:
 
         return check(args)
     except KeyboardInterrupt:  # before the program took over the signals
-        return EXIT_INTERRUPTED
+        return Exit.INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,7 +132,7 @@ def _status(args: argparse.Namespace) -> int:
         raise SettingsError((f"groups: no group {group!r}; there are {', '.join(names)}",))
     file = settings.root / "logs" / "cycles.jsonl"
     if args.once:
-        return 0 if once(file, group) else EXIT_FAILED
+        return 0 if once(file, group) else Exit.FAILED
     watch(file, group)
     return 0
 

@@ -17,9 +17,7 @@ from rich.console import Console
 from autoscaler.devtools.rundir import RunDir, lock
 from autoscaler.devtools.stage import Options, Stage
 from autoscaler.devtools.sweep import MARK, sweep, watch
-from autoscaler.errors import AutoscalerError
-
-EXIT_INTERRUPTED = 130
+from autoscaler.errors import AutoscalerError, Exit
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MANAGED, _NATIVE, _ADVISE = "conf/demo.yaml", "conf/demo-native.yaml", "conf/demo-advise.yaml"
@@ -89,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with lock(options.run.root.parent):
             return _guarded(options, Console())
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return Exit.INTERRUPTED
     except AutoscalerError as e:
         interrupts.fired = True
         sys.stderr.write(f"{e}\n")

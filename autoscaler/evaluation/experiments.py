@@ -192,7 +192,7 @@ def recorded_lateness(stream: Recorded) -> tuple[Lateness, ...]:
 
 def warm() -> None:
     """Run everything once on little, so that its machine code is on disk before workers look for it."""
-    warm_planners()
+    warm_planners(("PACE",))
     for frame, work in (
         (pd.DataFrame([PlanCell(c.name, 25, 0, 24, 4) for c in algorithms_compared.contenders()]), run_plans),
         (pd.DataFrame([TwoDimensionCell(a, FAMILIES[0], 0, 24) for a in COMPARED_2D]), run_two_dimensions),

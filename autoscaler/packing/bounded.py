@@ -10,10 +10,13 @@ import numpy as np
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.incremental import drain
+from autoscaler.packing.kernels.bins import UNASSIGNED
+from autoscaler.packing.pace.fixed_point import demand_of
+from autoscaler.packing.pace.portfolio import fewest
 from autoscaler.packing.problem.assignment import Assignment, Fitted, assignment, decreasing
 from autoscaler.packing.problem.options import KNOWS_PAID_FOR, TAKES, Given
 from autoscaler.packing.problem.validation import checked_capacity, checked_loads, checked_previous, is_index, shown
-from autoscaler.packing.registry import assign, assign_arrays
+from autoscaler.packing.registry import assign
 
 BEYOND_PRICE = 1e6  # of a consumer: more than any placement moves, and small enough that a move still shows beside it
 _STEPS = 12  # of bisection between a capacity and its double: found to 1 part in 4,000, finer than any measured rate
@@ -27,9 +30,10 @@ Owners = Mapping[TopicPartition, int]
 
 def fewest_by_size(rates: Collection[float], capacity: float) -> int:
     """Return how many consumers best-fit decreasing takes, wherever partitions are now."""
-    sizes = np.array([*rates])
-    owner = assign_arrays(sizes, capacity, np.full(len(sizes), -1), "BFD")
-    return len(np.unique(owner))
+    with np.errstate(over="ignore"):
+        cost = np.array([*rates], np.float64) / capacity
+    demand = demand_of(np.minimum(cost, 1.0), cost, np.full(len(cost), UNASSIGNED))
+    return fewest(demand.share, demand.cost, demand.home)
 
 
 def fit_count(

@@ -1,16 +1,15 @@
 """Every algorithm of *pack* under its name, on mappings and on arrays.
 
 Here names and options are checked, and partitions and consumer indices become positions and labels and come back; what an
-algorithm does stands in its own module.
+algorithm does stands in its own module, which is imported when the algorithm is first asked.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Unpack, cast
 
 import numpy as np
 
-from autoscaler.packing.large.quantised import place_quantised
-from autoscaler.packing.pace.pace import pace
 from autoscaler.packing.problem.assignment import Assignment, P, assignment
 from autoscaler.packing.problem.labels import dense, indices_of, near
 from autoscaler.packing.problem.options import (
@@ -21,27 +20,16 @@ from autoscaler.packing.problem.options import (
     Given,
     Labels,
     Options,
-    Planned,
     read_options,
 )
 from autoscaler.packing.problem.validation import checked_capacity, checked_loads, checked_previous
-from autoscaler.packing.published.reference_arrays import place_arrays
-from autoscaler.packing.simple.hfd import hfd
-from autoscaler.packing.simple.mmr import mmr
 
 _PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at 1000 with first fit
 _LEAST = float(np.finfo(np.float64).tiny)  # of a capacity: what has traffic is not mistaken for what has none
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
 
-def _exact(share: Floats, cost: Floats, home: Labels, options: Options) -> Planned:
-    """Load EXACT when it is asked: no job that acts needs it."""
-    from autoscaler.packing.exact.exact import exact  # noqa: PLC0415
-
-    return exact(share, cost, home, options)
-
-
-PLANNERS: Mapping[str, ArrayPlanner] = {"MMR": mmr, "HFD": hfd, "PACE": pace, "EXACT": _exact}
+PLANNERS: Mapping[str, str] = {"MMR": "simple.mmr", "HFD": "simple.hfd", "PACE": "pace.pace", "EXACT": "exact.exact"}  # modules
 ALGORITHMS: tuple[str, ...] = (*PUBLISHED, *PLANNERS)
 
 
@@ -72,7 +60,7 @@ def assign(
     loads, capacity, previous = checked_loads(loads), checked_capacity(capacity), checked_previous(previous)
     chosen = read_options(algorithm, options, capacity)
     if algorithm in PUBLISHED and len(loads) <= _PLAIN_UP_TO and not chosen.quantised:
-        from autoscaler.packing.published import reference  # noqa: PLC0415  no cycle asks it
+        from autoscaler.packing.published import reference  # noqa: PLC0415  as every algorithm
 
         owner = reference.place(loads, capacity, previous, algorithm, open_first=chosen.open_first)
         return assignment(owner, loads, capacity, previous, algorithm)
@@ -105,16 +93,26 @@ def _place(rates: Floats, capacity: float, previous: Labels, algorithm: str, opt
     if not rates.size:
         return previous, None
     if options.quantised:
+        from autoscaler.packing.large.quantised import place_quantised  # noqa: PLC0415  as every algorithm
+
         home, index = near(previous)
         labels = place_quantised(rates, capacity, home, sticky=algorithm != "BFD")
         return labels if index is None else index[labels], None
     if algorithm in PUBLISHED:
+        from autoscaler.packing.published.reference_arrays import place_arrays  # noqa: PLC0415  as every algorithm
+
         return place_arrays(rates, capacity, previous, algorithm, open_first=options.open_first), None
     home, known = dense(previous)
     with np.errstate(over="ignore"):
         cost = np.where(rates > 0, np.clip(rates / capacity, _LEAST, _MOST), 0.0)
-    planned = PLANNERS[algorithm](np.minimum(cost, 1.0), cost, home, options)
+    planned = _planner(algorithm)(np.minimum(cost, 1.0), cost, home, options)
     return indices_of(planned.labels, known), planned.proven
+
+
+def _planner(algorithm: str) -> ArrayPlanner:
+    """Return the function that is called as its module is, and as the algorithm in small letters."""
+    module = import_module(f"autoscaler.packing.{PLANNERS[algorithm]}")
+    return cast("ArrayPlanner", getattr(module, algorithm.lower()))
 
 
 def _check_algorithm(algorithm: str) -> None:

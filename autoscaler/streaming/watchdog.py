@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 
-EXIT_STALLED = 76
+from autoscaler.errors import Exit
 
 
 class Watchdog:
-    """Ends the process with ``EXIT_STALLED`` when ``alive`` has not been called for ``timeout_s`` seconds.
+    """Ends the process with ``Exit.STALLED`` when ``alive`` has not been called for ``timeout_s`` seconds.
 
     The first call may take ``start_timeout_s``: planning and class loading make the first batch much slower than the rest.
     """
@@ -49,7 +49,7 @@ class Watchdog:
     def _bark(self) -> None:
         sys.stderr.write(
             f"watchdog: no batch has completed for {self._timeout_s:g} s; all stacks follow, "
-            f"then the job ends with exit code {EXIT_STALLED} and is started again\n"
+            f"then the job ends with exit code {Exit.STALLED} and is started again\n"
         )
         faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         sys.stderr.flush()
@@ -57,4 +57,4 @@ class Watchdog:
             with contextlib.suppress(OSError):
                 os.kill(self._jvm_pid, signal.SIGQUIT)
             time.sleep(1.0)  # the JVM prints its threads before it loses its child
-        os._exit(EXIT_STALLED)
+        os._exit(Exit.STALLED)

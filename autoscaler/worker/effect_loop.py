@@ -18,6 +18,7 @@ from typing import assert_never
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from autoscaler.errors import Exit
 from autoscaler.handover import worker_events
 from autoscaler.handover import worker_state as machine
 from autoscaler.handover.codec import encode
@@ -44,7 +45,6 @@ from autoscaler.worker.transactions import Outcome, Transactions, fence
 
 _POLL_S = 0.02
 _PROVE_S = 5.0  # without a record of the control log, until its end is asked for
-EXIT_HELD = 70  # of the process, when the application does not return although the lease has long been over, or a client does not
 _CLIENT_S = 180.0  # a call of a client that has not come back by then never will: each waits for a minute at most
 _UNHEARD = 0.3  # of the lease: three heartbeats without an answer
 _NAP_S = 1.0  # between two looks of the heartbeat thread; more than that, the whole process was stopped
@@ -301,7 +301,7 @@ class Loop:
         if self._lapsed_at is None or busy is None or self._now() - max(busy, self._lapsed_at) <= longest:
             return
         _log.critical("the application has not returned from a batch for %.0f s: the process ends", self._now() - busy)
-        os._exit(EXIT_HELD)
+        os._exit(Exit.HELD)
 
     def _end_if_wedged(self, held_s: float) -> None:
         """End the process when a call of a client does not return, such as a commit.
@@ -315,7 +315,7 @@ class Loop:
             "a call to the brokers (a commit, or a partition's start) has not returned for %.0f s: the process ends, "
             "and what it has not committed is processed again", held_s,
         )  # fmt: skip
-        os._exit(EXIT_HELD)
+        os._exit(Exit.HELD)
 
     def _execute(self) -> None:
         self._guarded(lambda: self.intake.warm_up(self._settings.topics, 5.0))

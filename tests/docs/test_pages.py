@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaler.adapters.audit.cycle_log import cycle_record
+from autoscaler.adapters.audit.cycle_log import DECIDED, cycle_record
 from autoscaler.cli.main import _parser
 from autoscaler.config.settings import load
+from autoscaler.errors import Exit
 from tests.docs import settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,18 +83,21 @@ def test_the_page_of_commands_names_each_with_its_arguments() -> None:
             assert word in row or word == "--help", (name, word)
 
 
-def test_the_page_of_exit_codes_has_each_that_the_code_gives() -> None:
-    files = [*(ROOT / "autoscaler").rglob("*.py"), *(ROOT / "jobs").glob("*.py")]
-    given = {code for f in files for code in re.findall(r"^EXIT_\w+ = (\d+)", f.read_text(encoding="utf-8"), re.MULTILINE)}
+def test_exit_codes_stand_in_one_place_and_on_their_page() -> None:
     page = (DOCS / "reference" / "exit-codes.md").read_text(encoding="utf-8")
-    assert given <= set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == {0, *Exit}
+    files = [f for f in (ROOT / "autoscaler").rglob("*.py") if f.name != "errors.py"] + [*(ROOT / "jobs").glob("*.py")]
+    elsewhere = re.compile(r"^EXIT_\w+ = \d|(?:return|exit\(|exit_code =) (?:7[0-9]|130)\b", re.MULTILINE)
+    assert [f.name for f in files if elsewhere.search(f.read_text(encoding="utf-8"))] == []
+    script = (ROOT / "spark-submit.sh").read_text(encoding="utf-8")
+    assert f"readonly SETTINGS={Exit.SETTINGS:d} FENCED={Exit.FENCED:d}" in script
 
 
 def test_the_page_of_metrics_names_every_field_of_a_cycle() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
     fields = re.findall(r'^        "(\w+)":', inspect.getsource(cycle_record), re.MULTILINE)
     assert len(fields) > len("a handful")
-    assert [f for f in fields if f"`{f}`" not in page] == []
+    assert [f for f in (*fields, *DECIDED) if f"`{f}`" not in page] == []
 
 
 def test_every_decision_is_listed() -> None:

@@ -12,8 +12,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, Topic
 from kafka import KafkaProducer
 
 from autoscaler.devtools.broker import Broker
+from autoscaler.errors import Exit
 from autoscaler.handover.records import Incarnation, Phase
-from autoscaler.worker.effect_loop import EXIT_HELD
 from tests.kafka.workers import LEASE_S, Publisher, Workers, all_processed
 from tests.until import until
 
@@ -243,7 +243,7 @@ def test_a_record_that_is_stuck_beside_others_that_end_is_seen(control: Publishe
     workers.end_leases()
     say({0: ["hold"], 1: ["x"] * 1000})
     me = alone(control, workers, 0, 1)
-    assert workers.ended("w-0") == EXIT_HELD
+    assert workers.ended("w-0") == Exit.HELD
     control.observe()
     assert [h.phase for h in control.heartbeats if h.worker == me][-1] is Phase.STUCK
 

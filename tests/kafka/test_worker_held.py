@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from autoscaler.devtools.broker import Broker
+from autoscaler.errors import Exit
 from autoscaler.handover.records import CONTROL_TOPIC, Phase
-from autoscaler.worker.effect_loop import EXIT_HELD
 from tests.kafka.workers import Publisher, Workers
 from tests.until import let_pass, until
 
@@ -52,7 +52,7 @@ def test_an_application_that_never_returns_is_stuck_then_silent_and_then_its_pro
     control.plan({0: me})
     control.holds(me, {0})
     say("hold")
-    assert workers.ended("w-0") == EXIT_HELD
+    assert workers.ended("w-0") == Exit.HELD
     assert phases(control)[-1] is Phase.STUCK
     assert not control.has_left(me), "the application may still be at its record"
     said = (workers.folder / "w-0.err").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_a_process_whose_commits_do_not_return_ends(control: Publisher, workers:
     control.holds(me, {0})
     say("wedge")
     until("the application goes on", lambda: done(workers) == ["0 0"])
-    assert workers.ended("w-0") == EXIT_HELD
+    assert workers.ended("w-0") == Exit.HELD
     assert "a call to the brokers (a commit, or a partition's start) has not returned for" in (
         (workers.folder / "w-0.err").read_text(encoding="utf-8")
     )

@@ -129,7 +129,7 @@ import numba.core.dispatcher as dispatcher, numpy as np
 from autoscaler.packing.precompile import warm
 from autoscaler.packing import ALGORITHMS, assign, assign_arrays
 from autoscaler.packing.problem.options import PUBLISHED
-warm(exact=True)
+warm(ALGORITHMS)
 def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled late")
 dispatcher.Dispatcher.compile = refuse
 rates = np.random.default_rng(0).random(700) * 40

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.packing import assign, assign_arrays, lower_bound
-from autoscaler.packing.large.levels import LEVELS, NOBODY, empty_stacks, least_from, pop, push, trailing_zeros
+from autoscaler.packing.large.levels import LEVELS, UNASSIGNED, empty_stacks, least_from, pop, push, trailing_zeros
 from autoscaler.packing.large.quantised import OVERSIZED, level_of
 from autoscaler.packing.problem.options import Floats, Labels
 from tests.builders import rates, tp
@@ -24,16 +24,16 @@ def placed_plainly(values: Floats, capacity: float, previous: Labels, *, sticky:
     free: dict[int, int] = {}
     since: dict[int, int] = {}
     by_free: list[tuple[int, int, int]] = []  # free levels, how long so (negative: latest first), consumer
-    owner = [NOBODY] * len(levels)
+    owner = [UNASSIGNED] * len(levels)
     for step, j in enumerate(sorted(range(len(levels)), key=lambda j: (-levels[j], j)), start=1):
         home, size = int(previous[j]), levels[j]
         at = bisect_left(by_free, (size, -len(levels) - 1, -1))
-        if sticky and free.get(home, NOBODY) >= size:
+        if sticky and free.get(home, UNASSIGNED) >= size:
             consumer = home
         elif at < len(by_free):
             consumer = by_free[at][2]
         else:
-            consumer = home if home != NOBODY and home not in free else next(c for c in count() if c not in free)
+            consumer = home if home != UNASSIGNED and home not in free else next(c for c in count() if c not in free)
         owner[j] = consumer
         left = free.get(consumer, LEVELS) - size
         if left == free.get(consumer):
@@ -139,7 +139,7 @@ def test_the_least_stack_is_found_from_anywhere(levels: set[int]) -> None:
         push(stacks, level, entry)
     for below, level in pairwise([-1, *sorted(levels)]):
         assert least_from(stacks, below + 1) == least_from(stacks, level) == level
-    assert least_from(stacks, max(levels, default=-1) + 1) == NOBODY
+    assert least_from(stacks, max(levels, default=-1) + 1) == UNASSIGNED
     for level in levels:
         pop(stacks, level)
-    assert least_from(stacks, 0) == NOBODY
+    assert least_from(stacks, 0) == UNASSIGNED

@@ -2,7 +2,7 @@
 
 import json
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,6 +100,38 @@ decisions = st.builds(
 @given(decisions)
 def test_a_summary_gives_back_the_same_decision(decision: Decision) -> None:
     assert restore(summarise(decision)) == decision
+
+
+def test_every_field_of_a_decision_reaches_plan_record_table_line_and_reader() -> None:
+    decision, snapshot, state = cases.hot()
+    observation = Observation(group="g", snapshot=snapshot, state=state, members=None)
+    names = {f.name for f in fields(Decision)}
+    assert names - json.loads(summarise(decision)).keys() == {"own_bytes_per_s"}, "written as own"
+    elsewhere = {"actions", "own_bytes_per_s", "parked", "target"}  # as steps, members, findings and assignment_after
+    assert names - set(TABLES["decisions"].schema.names) == elsewhere
+    line = cycle_record(cluster="c", cycle=1, decision=decision, snapshot=snapshot, observation=observation, stages={})
+    of_tables = {
+        "decision_id",
+        "at",
+        "policy_fingerprint",
+        "requested",
+        "target",
+        "hot",
+        "oversized",
+        "own_bytes_per_s",
+        "findings",
+    }
+    assert names - line.keys() == of_tables
+    unseen = {
+        "algorithm",
+        "imbalance",
+        "parked",
+        "capacity_source",
+        "capacity_samples",
+        "capacity_age_s",
+        "capacity_records_per_s",
+    }
+    assert names - of_tables - set(Line.model_fields) == unseen, "no view shows them"
 
 
 def test_a_summary_that_an_older_release_wrote_has_no_findings() -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from autoscaler.streaming.watchdog import EXIT_STALLED
+from autoscaler.errors import Exit
 
 PROGRAM = """
 import threading, time
@@ -25,7 +25,7 @@ def _run(*, start: float, beats: int, hang: float, stop: str = "") -> subprocess
 
 def test_a_job_that_stalls_says_where_and_ends() -> None:
     done = _run(start=0.5, beats=3, hang=60)
-    assert done.returncode == EXIT_STALLED
+    assert done.returncode == Exit.STALLED
     assert "no batch has completed for 0.5 s" in done.stderr
     assert "hang_in_here" in done.stderr  # the stack that an operator needs
 

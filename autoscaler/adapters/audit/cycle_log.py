@@ -15,6 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import assert_never
 
+from autoscaler.adapters.audit.decision_json import PLAIN
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -32,11 +33,8 @@ from autoscaler.ports import Clock
 
 log = logging.getLogger(__name__)
 
-_DECIDED = (  # of a decision, as they are
-    "group", "mode", "reason", "limited_by", "detail", "epoch", "consumers_now", "consumers", "recommended", "recommended_age_s",
-    "lower_bound", "total_bytes_per_s", "total_lag_records", "usable_bytes_per_s", "capacity_bytes_per_s", "capacity_source",
-    "capacity_samples", "capacity_age_s", "capacity_records_per_s",
-)  # fmt: skip
+_NAMES = ("decision_id", "at", "policy_fingerprint")  # of a decision: for its rows in the tables; ``at`` is the line's ``t``
+DECIDED = ("reason", "limited_by", "capacity_source", *(name for name in PLAIN if name not in _NAMES))
 
 
 class _File(RotatingFileHandler):
@@ -121,7 +119,7 @@ def cycle_record(
     native one they are the members, named by client id (by member id where two share one), without a slot.
     """
     loads = {load.partition: load for load in snapshot.loads}
-    decided = {name: getattr(decision, name) for name in _DECIDED} | {"consumers": decision.consumers or None}
+    decided = {name: getattr(decision, name) for name in DECIDED} | {"consumers": decision.consumers or None}
     return {
         "t": decision.at,
         "cycle": cycle,
@@ -130,7 +128,6 @@ def cycle_record(
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
         "parked": [str(p) for p in decision.parked],
-        "r_score": decision.r_score,
         "actions": steps(decision.actions),
         "workers": _workers(observation, loads, decision),
         "stages": dict(stages),

@@ -7,6 +7,7 @@ written as ranges per topic and slot, so that thousands of them stay far below a
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 
 from autoscaler.model import (
     Action,
@@ -24,11 +25,9 @@ from autoscaler.model import (
 from autoscaler.model.findings import What
 
 VERSION = 1
-_PLAIN = (
-    "decision_id", "group", "at", "mode", "consumers_now", "consumers", "recommended", "lower_bound", "r_score", "imbalance",
-    "usable_bytes_per_s", "capacity_bytes_per_s", "total_bytes_per_s", "total_lag_records", "algorithm", "policy_fingerprint",
-    "epoch", "detail",
-)  # fmt: skip
+# Of a decision, by their types: numbers and texts, which are written as they are, and tuples of partitions
+PLAIN = tuple(f.name for f in fields(Decision) if f.type in {str, int, float, int | None, float | None})
+_PARTITIONS = tuple(f.name for f in fields(Decision) if f.type == tuple[TopicPartition, ...])
 
 
 def summarise(decision: Decision) -> str:
@@ -36,12 +35,10 @@ def summarise(decision: Decision) -> str:
 
     It holds no per-partition loads: those are in the audit's tables or lost with the cycle that measured them.
     """
-    data: dict[str, object] = {"v": VERSION} | {name: getattr(decision, name) for name in _PLAIN}
+    data: dict[str, object] = {"v": VERSION} | {name: getattr(decision, name) for name in PLAIN}
     data["reason"] = decision.reason.value
     data["limited_by"] = decision.limited_by and decision.limited_by.value
-    data["capacity"] = [decision.capacity_source.value, decision.capacity_samples, decision.capacity_age_s]
-    data["records"] = decision.capacity_records_per_s
-    data["recommended_age_s"] = decision.recommended_age_s
+    data["capacity_source"] = decision.capacity_source.value
     data["own"] = [[slot, rate] for slot, rate in sorted(decision.own_bytes_per_s.items())]
     data["requested"] = sorted(decision.requested)
     held: dict[int, list[TopicPartition]] = {}
@@ -49,10 +46,8 @@ def summarise(decision: Decision) -> str:
         held.setdefault(slot, []).append(partition)
     data["target"] = {str(slot): _grouped(held[slot]) for slot in sorted(held)}
     data["actions"] = _steps(decision.actions)
-    data["oversized"] = [[p.topic, p.partition] for p in decision.oversized]
-    data["hot"] = [[p.topic, p.partition] for p in decision.hot]
     data["findings"] = [_written(f) for f in decision.findings]
-    data["parked"] = [[p.topic, p.partition] for p in decision.parked]
+    data |= {name: [[p.topic, p.partition] for p in getattr(decision, name)] for name in _PARTITIONS}
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -66,22 +61,16 @@ def restore(summary: str) -> Decision:
         data = json.loads(summary)
         if data["v"] != VERSION:
             raise ValueError(f"a plan's summary has version {data['v']}; this release reads version {VERSION}")
-        source, samples, age_s = data.get("capacity", (CapacitySource.CONFIGURED, 0, None))
+        plain = {name: data[name] for name in PLAIN if name in data}  # one with a default may be missing in an older summary
+        plain |= {name: tuple(TopicPartition(topic=t, partition=n) for t, n in data.get(name, ())) for name in _PARTITIONS}
         return Decision(
-            **{name: data[name] for name in _PLAIN},
+            **plain,
             reason=Reason(data["reason"]),
             limited_by=Reason(data["limited_by"]) if data["limited_by"] else None,
             requested=frozenset(data["requested"]),
             target={p: int(slot) for slot, topics in data["target"].items() for p in _partitions(topics)},
             actions=tuple(_actions(data["actions"])),
-            oversized=tuple(TopicPartition(topic=t, partition=n) for t, n in data["oversized"]),
-            hot=tuple(TopicPartition(topic=t, partition=n) for t, n in data["hot"]),
-            parked=tuple(TopicPartition(topic=t, partition=n) for t, n in data.get("parked", ())),
-            capacity_source=CapacitySource(source),
-            capacity_samples=samples,
-            capacity_age_s=age_s,
-            capacity_records_per_s=data.get("records"),
-            recommended_age_s=data.get("recommended_age_s"),
+            capacity_source=CapacitySource(data.get("capacity_source", CapacitySource.CONFIGURED)),
             own_bytes_per_s={int(slot): rate for slot, rate in data.get("own", ())},
             findings=tuple(_finding(*f) for f in data.get("findings", ())),
         )

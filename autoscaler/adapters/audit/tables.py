@@ -2,7 +2,7 @@
 
 Beside the path. A column is written as an Arrow type; the DDL that creates a table, the check of an existing one, and the
 columns that are added to a table of an earlier release follow from it: a new column needs its line here and its value in
-``rows``; one that a row recovered after a crash shall have, also ``decision_json``. A column's type can never be changed. Must
+``rows``, unless it is a field of the decision. A column's type can never be changed. Must
 not import Spark.
 """
 

@@ -14,9 +14,7 @@ from autoscaler.devtools.verify.evidence import collect
 from autoscaler.devtools.verify.finding import Finding
 from autoscaler.devtools.verify.rules import NATIVE_RULES, RULES
 from autoscaler.devtools.verify.run import EvidenceError, Run
-
-EXIT_BROKEN = 1
-EXIT_UNREADABLE = 2
+from autoscaler.errors import Exit
 
 
 def check(run: Run) -> tuple[Finding, ...]:
@@ -66,12 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         findings = check(Run.load(args.run_dir, args.bootstrap))
     except EvidenceError as e:
         sys.stderr.write(f"the check could not run: {e}\n")
-        return EXIT_UNREADABLE
+        return Exit.UNREADABLE
     write(findings, args.run_dir / "check.json")
     console.print(table(findings))
     broken = [f.rule for f in findings if f.ok is False]
     console.print(Text(f"✗ broken: {', '.join(broken)}", style="bold red") if broken else Text("✓ all holds", style="bold green"))
-    return EXIT_BROKEN if broken else 0
+    return Exit.FAILED if broken else 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from autoscaler.packing.kernels.jit import borrowing, compiled
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-NOBODY = -1
+UNASSIGNED = -1
 LIMIT = 1.0 + 1e-9  # up to this load something fits
 CROWDED = 1.0 + 2e-9  # above it something must go: what was found to fit is never too much when summed in another order
 OVERSIZED = 1.0 + 4e-9  # share of a partition above the capacity: nothing is put beside it, be it without traffic
@@ -26,8 +26,8 @@ class Bins(NamedTuple):
 
     share: Floats  # capacity that each partition takes, decreasing; ``OVERSIZED`` for those that need more than one consumer
     cost: Floats  # what a move of each partition costs: its rate over the capacity
-    home: Ints  # consumer that holds each partition now, ``NOBODY`` for a new one
-    owner: Ints  # consumer that shall hold each partition, ``NOBODY`` while it waits
+    home: Ints  # consumer that holds each partition now, ``UNASSIGNED`` for a new one
+    owner: Ints  # consumer that shall hold each partition, ``UNASSIGNED`` while it waits
     load: Floats  # sum of shares per consumer
     held: Ints  # partitions per consumer
     busy: Ints  # partitions with traffic per consumer
@@ -35,7 +35,7 @@ class Bins(NamedTuple):
     last: Ints  # last partition of each consumer's list
     after: Ints  # next partition in the same list
     before: Ints  # previous partition in the same list
-    bucket: Ints  # bucket of each open consumer by its slack, ``NOBODY`` for the closed
+    bucket: Ints  # bucket of each open consumer by its slack, ``UNASSIGNED`` for the closed
     bucket_first: Ints  # first consumer of each bucket
     bucket_after: Ints  # next consumer in the same bucket
     bucket_before: Ints  # previous consumer in the same bucket
@@ -60,18 +60,18 @@ def empty_bins(share: Floats, cost: Floats, home: Ints) -> Bins:
         share,
         cost,
         home,
-        np.full(n, NOBODY),
+        np.full(n, UNASSIGNED),
         np.zeros(slots),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
-        np.full(slots, NOBODY),
-        np.full(slots, NOBODY),
-        np.full(n, NOBODY),
-        np.full(n, NOBODY),
-        np.full(slots, NOBODY),
-        np.full(buckets, NOBODY),
-        np.full(slots, NOBODY),
-        np.full(slots, NOBODY),
+        np.full(slots, UNASSIGNED),
+        np.full(slots, UNASSIGNED),
+        np.full(n, UNASSIGNED),
+        np.full(n, UNASSIGNED),
+        np.full(slots, UNASSIGNED),
+        np.full(buckets, UNASSIGNED),
+        np.full(slots, UNASSIGNED),
+        np.full(slots, UNASSIGNED),
         np.zeros(3, np.int64),
         np.empty(n + 1),
     )
@@ -108,9 +108,9 @@ def copy_into(bins: Bins, source: Bins) -> None:
 @borrowing
 def put(bins: Bins, j: int, c: int) -> None:
     """Give a waiting partition to a consumer."""
-    before, after = bins.last[c], NOBODY
+    before, after = bins.last[c], UNASSIGNED
     if before > j:
-        before, after = NOBODY, bins.first[c]
+        before, after = UNASSIGNED, bins.first[c]
         while after < j:
             before, after = after, bins.after[after]
     bins.before[j], bins.after[j] = before, after
@@ -142,7 +142,7 @@ def take(bins: Bins, j: int) -> None:
         bins.before[after] = before
     else:
         bins.last[c] = before
-    bins.owner[j] = NOBODY
+    bins.owner[j] = UNASSIGNED
     bins.held[c] -= 1
     if bins.held[c] == 0:
         bins.opened[0] -= 1
@@ -178,7 +178,7 @@ def loosest_bucket(bins: Bins) -> int:
 def _file(bins: Bins, c: int) -> None:
     """Put a consumer into the bucket of its slack, or into none if it is closed."""
     old = bins.bucket[c]
-    new = bucket_of(bins, 1.0 - bins.load[c]) if bins.held[c] > 0 else NOBODY
+    new = bucket_of(bins, 1.0 - bins.load[c]) if bins.held[c] > 0 else UNASSIGNED
     if old == new:
         return
     if old >= 0:
@@ -193,7 +193,7 @@ def _file(bins: Bins, c: int) -> None:
     if new >= 0:
         bins.opened[2] = max(bins.opened[2], new)
         after = bins.bucket_first[new]
-        bins.bucket_before[c], bins.bucket_after[c] = NOBODY, after
+        bins.bucket_before[c], bins.bucket_after[c] = UNASSIGNED, after
         if after >= 0:
             bins.bucket_before[after] = c
         bins.bucket_first[new] = c
@@ -213,9 +213,9 @@ def crowded(bins: Bins, c: int) -> bool:
 
 @borrowing
 def tightest(bins: Bins, j: int, but: int, limit: float) -> int:
-    """Return the fullest open consumer (not ``but``) with room for ``j`` up to ``limit``, lowest slot on ties, or ``NOBODY``."""
+    """Return the fullest open consumer (not ``but``) with room for ``j`` up to ``limit``, lowest slot on ties; -1 if none."""
     for bucket in range(bucket_of(bins, 1.0 + bins.share[j] - limit), loosest_bucket(bins) + 1):
-        best = NOBODY
+        best = UNASSIGNED
         c = bins.bucket_first[bucket]
         while c >= 0:
             if c != but and bins.load[c] + bins.share[j] <= limit and (best < 0 or _fuller(bins, c, best)):
@@ -223,7 +223,7 @@ def tightest(bins: Bins, j: int, but: int, limit: float) -> int:
             c = bins.bucket_after[c]
         if best >= 0:
             return best
-    return NOBODY
+    return UNASSIGNED
 
 
 @borrowing

@@ -126,7 +126,7 @@ def drift_of(bins: Bins, c: int, sigma: float) -> float:
 
 @borrowing
 def drift_if(bins: Bins, c: int, added: int, removed: int, sigma: float) -> float:
-    """Return phi of a consumer if it held one partition more, one less, or both; ``NOBODY`` stands for none."""
+    """Return phi of a consumer if it held one partition more, one less, or both; ``UNASSIGNED`` stands for none."""
     slack, busy = 1.0 - bins.load[c], bins.busy[c]
     if added >= 0:
         slack -= bins.share[added]

@@ -6,7 +6,7 @@ a change compiles; where neither can be written, every process does.
 
 numba looks for changes in a function's own module only, yet what the function calls is compiled into it. Old machine code must
 not outlive a change below it, so that here a module's stamp covers the modules with compiled functions that it imports from.
-A number from any other module would change unnoticed: so each family of kernels has its own ``NOBODY`` and rounding.
+A number from any other module would change unnoticed: so each family of kernels has its own ``UNASSIGNED`` and rounding.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.packing.kernels.bins import LIMIT, NOBODY, Bins, Floats, Ints, crowded, take
+from autoscaler.packing.kernels.bins import LIMIT, UNASSIGNED, Bins, Floats, Ints, crowded, take
 from autoscaler.packing.kernels.drift import expected_eviction
 from autoscaler.packing.kernels.jit import borrowing, compiled
 
@@ -19,13 +19,13 @@ class Trial(NamedTuple):
     among: Ints  # the partitions, at most ``_MOST``
     covered: Floats  # share of every subset, by its bits; bit ``i`` stands for ``among[i]``
     price: Floats  # price of every subset, likewise
-    chosen: Ints  # the subset found, ``NOBODY`` after its end
+    chosen: Ints  # the subset found, ``UNASSIGNED`` after its end
 
 
 @compiled
 def new_trial() -> Trial:
     """Return empty room."""
-    return Trial(np.empty(_MOST, np.int64), np.zeros(1 << _MOST), np.zeros(1 << _MOST), np.full(_MOST, NOBODY))
+    return Trial(np.empty(_MOST, np.int64), np.zeros(1 << _MOST), np.zeros(1 << _MOST), np.full(_MOST, UNASSIGNED))
 
 
 @borrowing
@@ -75,7 +75,7 @@ def _covering(bins: Bins, c: int) -> int:
 
 @borrowing
 def _find_relief(bins: Bins, c: int, weight: float, sigma: float, trial: Trial) -> None:
-    count = _gather(bins, c, NOBODY, _MOST, trial)
+    count = _gather(bins, c, UNASSIGNED, _MOST, trial)
     best, best_mask = np.inf, 0
     for mask in range(1, 1 << count):
         if trial.price[mask] >= best or not _relieves(bins, c, trial.covered[mask], mask):
@@ -144,7 +144,7 @@ def _drift_without(bins: Bins, c: int, trial: Trial, mask: int, sigma: float) ->
 def _choose(trial: Trial, mask: int) -> None:
     count = 0
     for i in range(len(trial.among)):
-        trial.chosen[i] = NOBODY
+        trial.chosen[i] = UNASSIGNED
         if (mask >> i) & 1:
             trial.chosen[count] = trial.among[i]
             count += 1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from autoscaler.packing.kernels.jit import borrowing, compiled
 
 LEVELS = 252_000  # below 64³, and divisible by 2 to 10, 100 and 1000: such shares of a capacity lose nothing by rounding
-NOBODY = -1
+UNASSIGNED = -1
 _DE_BRUIJN = 0x03F79D71B4CB0A89  # its 64 windows of six bits are all different
 _ZEROS = np.argsort([((_DE_BRUIJN << i) & (2**64 - 1)) >> 58 for i in range(64)])  # by window
 
@@ -23,8 +23,8 @@ Words = npt.NDArray[np.uint64]
 class Stacks(NamedTuple):
     """The open consumers by free levels; the arrays are changed in place."""
 
-    top: Int32s  # int32[LEVELS + 1], the uppermost entry of each stack, ``NOBODY`` if it is empty
-    below: Int32s  # int32[entries], the entry under each, ``NOBODY`` at the bottom
+    top: Int32s  # int32[LEVELS + 1], the uppermost entry of each stack, ``UNASSIGNED`` if it is empty
+    below: Int32s  # int32[entries], the entry under each, ``UNASSIGNED`` at the bottom
     bits: Words  # uint64, one bit per stack that is not empty
     words: Words  # uint64, one bit per word of ``bits`` that is not 0
     pages: Words  # uint64, one bit per word of ``words`` that is not 0
@@ -41,7 +41,7 @@ def trailing_zeros(word: np.uint64) -> int:
 def empty_stacks(entries: int) -> Stacks:
     """Return empty stacks with room for so many entries."""
     return Stacks(
-        top=np.full(LEVELS + 1, NOBODY, np.int32),
+        top=np.full(LEVELS + 1, UNASSIGNED, np.int32),
         below=np.empty(entries, np.int32),
         bits=np.zeros(64**2, np.uint64),
         words=np.zeros(64, np.uint64),
@@ -67,7 +67,7 @@ def pop(stacks: Stacks, level: int) -> None:
     below = stacks.below[stacks.top[level]]
     stacks.top[level] = below
     stacks.bits[word] &= ~(
-        np.uint64(below == NOBODY) << np.uint64(level & 63)
+        np.uint64(below == UNASSIGNED) << np.uint64(level & 63)
     )  # no branch: it would be guessed wrong half the time
     if stacks.bits[word] == 0:
         page = word >> 6
@@ -78,7 +78,7 @@ def pop(stacks: Stacks, level: int) -> None:
 
 @borrowing
 def least_from(stacks: Stacks, level: int) -> int:
-    """Return the least number of free levels, from one on, whose stack is not empty; ``NOBODY`` if there is none."""
+    """Return the least number of free levels, from one on, whose stack is not empty; ``UNASSIGNED`` if there is none."""
     word = level >> 6
     found = stacks.bits[word] >> np.uint64(level & 63)
     if found:
@@ -92,7 +92,7 @@ def least_from(stacks: Stacks, level: int) -> int:
     page += 1
     found = stacks.pages[0] >> np.uint64(page)
     if not found:
-        return NOBODY
+        return UNASSIGNED
     page += trailing_zeros(found)
     word = (page << 6) + trailing_zeros(stacks.words[page])
     return (word << 6) + trailing_zeros(stacks.bits[word])

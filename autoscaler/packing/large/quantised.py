@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autoscaler.packing.kernels.jit import compiled
-from autoscaler.packing.large.levels import LEVELS, NOBODY, Int32s, empty_stacks, least_from, pop, push
+from autoscaler.packing.large.levels import LEVELS, UNASSIGNED, Int32s, empty_stacks, least_from, pop, push
 from autoscaler.packing.problem.options import Floats, Labels
 
 OVERSIZED = LEVELS + 1  # level of a partition above the capacity: nothing fits beside it, be it without traffic
@@ -34,7 +34,7 @@ def place_quantised(rates: Floats, capacity: float, home: Labels, *, sticky: boo
     fullest with room; where there is none its home is opened, if closed, else the lowest that is (equation 14).
     """
     sizes = _by_level(rates, capacity)
-    if not np.any(home != NOBODY):
+    if not np.any(home != UNASSIGNED):
         return _at_rank(sizes, _fit_best(sizes)[0])
     slots = max(int(home.max()), rates.shape[0]) + 1
     if sticky:
@@ -102,7 +102,7 @@ def _fit_best(sizes: Sizes) -> tuple[Int32s, Int32s]:
     for size in range(LEVELS, -1, -1):
         for _ in range(sizes.counts[size]):
             free = least_from(stacks, size)
-            if free == NOBODY:
+            if free == UNASSIGNED:
                 consumer, free = opened, LEVELS
                 opener[opened] = rank
                 opened += 1
@@ -121,7 +121,7 @@ def _named(homes: Int32s, slots: int) -> Int32s:
     name, used, lowest = np.empty(homes.shape[0], np.int32), np.zeros(slots, np.bool_), 0
     for i, home in enumerate(homes):
         index = home
-        if home == NOBODY or used[home]:
+        if home == UNASSIGNED or used[home]:
             while used[lowest]:
                 lowest += 1
             index = lowest
@@ -143,15 +143,15 @@ def _fit_home(sizes: Sizes, homes: Int32s, slots: int) -> Int32s:
     for size in range(OVERSIZED, -1, -1):
         for _ in range(sizes.counts[size]):
             home = consumer = homes[rank]
-            before = _CLOSED if home == NOBODY else free[home]
+            before = _CLOSED if home == UNASSIGNED else free[home]
             if before < size:
                 level = least_from(stacks, size)
-                while level != NOBODY and free[held_by[stacks.top[level]]] != level:
+                while level != UNASSIGNED and free[held_by[stacks.top[level]]] != level:
                     pop(stacks, level)
                     level = least_from(stacks, level)
-                if level != NOBODY:
+                if level != UNASSIGNED:
                     consumer = held_by[stacks.top[level]]
-                elif home == NOBODY or before != _CLOSED:
+                elif home == UNASSIGNED or before != _CLOSED:
                     while free[lowest] != _CLOSED:
                         lowest += 1
                     consumer = lowest

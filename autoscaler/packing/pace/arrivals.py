@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from autoscaler.packing.kernels.bins import LIMIT, NOBODY, Bins, Ints, bins_of, closed_slot, crowded, fits, put, tightest
+from autoscaler.packing.kernels.bins import LIMIT, UNASSIGNED, Bins, Ints, bins_of, closed_slot, crowded, fits, put, tightest
 from autoscaler.packing.kernels.jit import borrowing
 from autoscaler.packing.pace.fixed_point import Demand
 
@@ -21,18 +21,18 @@ def fit_waiting(bins: Bins, limit: float) -> None:
     """Place what waits by best fit decreasing, up to a load; what is larger gets a consumer of its own."""
     for j in range(len(bins.owner)):
         if bins.owner[j] < 0:
-            c = tightest(bins, j, NOBODY, limit)
-            put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
+            c = tightest(bins, j, UNASSIGNED, limit)
+            put(bins, j, c if c >= 0 else closed_slot(bins, UNASSIGNED))
 
 
 @borrowing
 def set_apart(bins: Bins) -> None:
     """Place what waits on consumers of its own, all together as far as they fit."""
-    own = NOBODY
+    own = UNASSIGNED
     for j in range(len(bins.owner)):
         if bins.owner[j] < 0:
             if own < 0 or not fits(bins, j, own):
-                own = closed_slot(bins, NOBODY)
+                own = closed_slot(bins, UNASSIGNED)
             put(bins, j, own)
 
 

@@ -47,7 +47,7 @@ class Group(NamedTuple):
     members: Ints  # the partitions' numbers in the whole
     share: Floats  # of each
     cost: Floats  # of moving it
-    home: Ints  # its consumer, numbered by first appearance in the group; ``NOBODY`` for none
+    home: Ints  # its consumer, numbered by first appearance in the group; ``UNASSIGNED`` for none
     known: Ints  # the consumers' numbers in the whole
     prices: Prices  # what is minimised
 
@@ -55,7 +55,7 @@ class Group(NamedTuple):
 def improve_parts(share: Floats, cost: Floats, home: Ints, prices: Prices) -> Ints:
     """Return a better placement, each part of it the best that was found; or the present one where little is gained.
 
-    Shares are decreasing; homes are numbered by first appearance, ``NOBODY`` for none.
+    Shares are decreasing; homes are numbered by first appearance, ``UNASSIGNED`` for none.
     """
     parts = Parts(share, cost, home, int(home.max()) + 1)
     present = price_if_settled(share, cost, home, home, prices)

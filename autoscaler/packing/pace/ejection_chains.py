@@ -11,7 +11,7 @@ import numpy as np
 
 from autoscaler.packing.kernels.bins import (
     LIMIT,
-    NOBODY,
+    UNASSIGNED,
     Bins,
     Ints,
     ascending,
@@ -116,7 +116,7 @@ def _place(bins: Bins, j: int, most: int, prices: Prices, trial: Trial) -> bool:
 @borrowing
 def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
     """Return where a partition fits at the least drift price and leftover, among the tightest and the loosest that fit."""
-    best, best_price, seen = NOBODY, np.inf, 0
+    best, best_price, seen = UNASSIGNED, np.inf, 0
     buckets = loosest_bucket(bins) + 1
     bucket = bucket_of(bins, bins.share[j] - 1e-9)
     while bucket < buckets and seen < _NEAR:
@@ -148,14 +148,14 @@ def _cheapest_place(bins: Bins, j: int, prices: Prices) -> tuple[int, float]:
 def _price_at(bins: Bins, j: int, c: int, prices: Prices) -> float:
     price = _LEFTOVER * float(1.0 - bins.load[c] - bins.share[j])
     if prices.drift > 0.0:
-        price += prices.drift * (drift_if(bins, c, j, NOBODY, prices.sigma) - drift_of(bins, c, prices.sigma))
+        price += prices.drift * (drift_if(bins, c, j, UNASSIGNED, prices.sigma) - drift_of(bins, c, prices.sigma))
     return price
 
 
 @borrowing
 def _cheapest_ejection(bins: Bins, j: int, trial: Trial) -> tuple[int, float]:
     """Return the consumer that makes room for a partition at the least cost, among its home and the loosest."""
-    best, best_price, seen = NOBODY, np.inf, 0
+    best, best_price, seen = UNASSIGNED, np.inf, 0
     home = bins.home[j]
     bucket = loosest_bucket(bins)
     while bucket >= 0 and seen < 2 * _NEAR:

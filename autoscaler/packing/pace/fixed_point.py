@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.packing.kernels.bins import LIMIT, NOBODY, OVERSIZED, Floats, Ints
+from autoscaler.packing.kernels.bins import LIMIT, OVERSIZED, UNASSIGNED, Floats, Ints
 from autoscaler.packing.kernels.jit import compiled
 from autoscaler.packing.pace.home_fit import name_anew
 from autoscaler.packing.problem.options import Planned
@@ -60,7 +60,7 @@ def _repeated(present: Ints, improve: Improve) -> Ints:
 
 def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[Ints]]) -> Ints | None:
     """Return the first placement that moves no other partition and at which the planner stays."""
-    if not np.any(present == NOBODY) or not np.any(present != NOBODY):
+    if not np.any(present == UNASSIGNED) or not np.any(present != UNASSIGNED):
         return None
     for offered in gentle(present):
         labels = canonical(offered)
@@ -72,8 +72,8 @@ def _gently(present: Ints, improve: Improve, gentle: Callable[[Ints], Iterable[I
 @compiled
 def canonical(labels: Ints) -> Ints:
     """Return labels numbered by first appearance, so that nothing depends on what consumers are called; -1 stays."""
-    number = np.full(labels.max() + 1, NOBODY)
-    numbered, known = np.full(len(labels), NOBODY), 0
+    number = np.full(labels.max() + 1, UNASSIGNED)
+    numbered, known = np.full(len(labels), UNASSIGNED), 0
     for j in range(len(labels)):
         if labels[j] >= 0:
             if number[labels[j]] < 0:

@@ -4,7 +4,7 @@ import numpy as np
 
 from autoscaler.packing.kernels.bins import (
     LIMIT,
-    NOBODY,
+    UNASSIGNED,
     Bins,
     Floats,
     Ints,
@@ -42,8 +42,8 @@ def fit_home(bins: Bins, look_ahead: float) -> None:
 
 @borrowing
 def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
-    """Return the open consumer with the least leftover and displaced demand, lower slot first; ``NOBODY`` if none has room."""
-    best, least = NOBODY, np.inf
+    """Return the open consumer with the least leftover and displaced demand, lower slot first; -1 if none has room."""
+    best, least = UNASSIGNED, np.inf
     buckets = len(bins.bucket_first)
     for bucket in range(bucket_of(bins, bins.share[j] - 1e-9), loosest_bucket(bins) + 1):
         if bucket / buckets - bins.share[j] > least:
@@ -64,8 +64,8 @@ def _least_regret(bins: Bins, j: int, wanted: Floats, look_ahead: float) -> int:
 def fit_anew(bins: Bins) -> None:
     """Place every waiting partition by best fit decreasing, wherever it was; the slots are numbers without a meaning."""
     for j in range(len(bins.owner)):
-        c = tightest(bins, j, NOBODY, LIMIT)
-        put(bins, j, c if c >= 0 else closed_slot(bins, NOBODY))
+        c = tightest(bins, j, UNASSIGNED, LIMIT)
+        put(bins, j, c if c >= 0 else closed_slot(bins, UNASSIGNED))
 
 
 @compiled
@@ -76,7 +76,7 @@ def name_anew(cost: Floats, home: Ints, owner: Ints, slots: int) -> Ints:
     the lowest slots that are free. There are ``slots`` names, at least one for each old and each new consumer.
     """
     pair, common = _overlaps(cost, home, owner, slots)
-    name = np.full(slots, NOBODY)
+    name = np.full(slots, UNASSIGNED)
     used = np.zeros(slots, np.bool_)
     for i in ascending(-common):
         new, old = pair[i] // slots, pair[i] % slots

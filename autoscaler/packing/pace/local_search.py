@@ -11,7 +11,7 @@ import numpy as np
 
 from autoscaler.packing.kernels.bins import (
     LIMIT,
-    NOBODY,
+    UNASSIGNED,
     Bins,
     Floats,
     Ints,
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
     gain: float  # by how much J falls
     target: int  # consumer that takes it
-    other: int  # partition that leaves the target, ``NOBODY`` for none
+    other: int  # partition that leaves the target, ``UNASSIGNED`` for none
     third: int  # consumer that takes the other partition
 
 
@@ -79,7 +79,7 @@ def _begin(bins: Bins, prices: Prices) -> Search:
     slots, n = len(bins.load), len(bins.owner)
     promising = np.empty(min(slots, _PROMISING), np.int64)
     drift, exits, price = np.zeros(slots), np.zeros(slots), np.zeros(n)
-    return Search(bins, prices, drift, exits, promising, np.full(n, NOBODY), price, np.full(n, -1), np.zeros(1, np.int64))
+    return Search(bins, prices, drift, exits, promising, np.full(n, UNASSIGNED), price, np.full(n, -1), np.zeros(1, np.int64))
 
 
 @borrowing
@@ -121,7 +121,7 @@ def _change(search: Search, j: int) -> None:
     if released <= _GAIN:
         return
     _look(search, j)
-    best = Change(released - search.price[j], search.place[j], NOBODY, NOBODY)
+    best = Change(released - search.price[j], search.place[j], UNASSIGNED, UNASSIGNED)
     vacated = _move_cost(bins, j, old) + float(search.drift[old])
     hope = max(released, vacated)
     for i in range(len(search.promising)):
@@ -152,7 +152,7 @@ def _look(search: Search, j: int) -> None:
 def _released(search: Search, j: int) -> float:
     """Return what is saved where a partition is, if it leaves."""
     bins, old = search.bins, search.bins.owner[j]
-    saved = _move_cost(bins, j, old) + float(search.drift[old]) - _drift_if(search, old, NOBODY, j)
+    saved = _move_cost(bins, j, old) + float(search.drift[old]) - _drift_if(search, old, UNASSIGNED, j)
     if bins.held[old] == 1 and bins.opened[0] > search.prices.paid_for:
         saved += search.prices.consumer
     return saved
@@ -166,7 +166,7 @@ def _cheapest_place(search: Search, j: int, but: int, nor: int) -> tuple[int, fl
     best_price = _move_cost(bins, j, best) + (prices.consumer if bins.opened[0] >= prices.paid_for else 0.0)
     cost = bins.cost[j] if home >= 0 else 0.0
     if home >= 0 and _may_take(bins, j, home, but, nor):
-        price = _drift_if(search, home, j, NOBODY) - search.drift[home]
+        price = _drift_if(search, home, j, UNASSIGNED) - search.drift[home]
         if price < best_price:
             best, best_price = home, price
     bucket, tightest, seen = loosest_bucket(bins), bucket_of(bins, bins.share[j] - 1e-9), 0
@@ -175,7 +175,7 @@ def _cheapest_place(search: Search, j: int, but: int, nor: int) -> tuple[int, fl
         while c >= 0:
             if c != home and _may_take(bins, j, c, but, nor):
                 seen += 1
-                price = cost + _drift_if(search, c, j, NOBODY) - search.drift[c]
+                price = cost + _drift_if(search, c, j, UNASSIGNED) - search.drift[c]
                 if price < best_price or (price == best_price and c < best):
                     best, best_price = c, price
             c = bins.bucket_after[c]

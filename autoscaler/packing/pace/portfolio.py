@@ -81,6 +81,14 @@ def from_scratch(share: Floats, cost: Floats, home: Ints, kind: int) -> Bins:
 
 
 @compiled
+def fewest(share: Floats, cost: Floats, home: Ints) -> int:
+    """Return how many consumers best-fit decreasing takes."""
+    bins = empty_bins(share, cost, home)
+    fit_anew(bins)
+    return int(bins.opened[0])
+
+
+@compiled
 def home_fit(share: Floats, cost: Floats, home: Ints) -> Ints:
     """Return the placement of home-fit decreasing, brought home."""
     bins = from_scratch(share, cost, home, HOME_FIT)

@@ -6,7 +6,7 @@ make room for it, if in sum less is moved.
 
 import numpy as np
 
-from autoscaler.packing.kernels.bins import LIMIT, NOBODY, Bins, Ints, fits, move, put, take, tightest
+from autoscaler.packing.kernels.bins import LIMIT, UNASSIGNED, Bins, Ints, fits, move, put, take, tightest
 from autoscaler.packing.kernels.jit import borrowing, compiled
 from autoscaler.packing.kernels.knapsack import Trial, tabulate
 
@@ -21,7 +21,7 @@ def bring_home(bins: Bins, sweeps: int, trial: Trial) -> None:
 
     The partitions away from home are gone through ``sweeps`` times at most.
     """
-    goes_to = np.full(_TOGETHER, NOBODY)
+    goes_to = np.full(_TOGETHER, UNASSIGNED)
     for _ in range(sweeps):
         found = False
         for j in range(len(bins.owner)):
@@ -110,7 +110,7 @@ def _settle(bins: Bins, j: int, mask: int, trial: Trial, goes_to: Ints) -> float
     room = LIMIT - bins.load[left] + bins.share[j]
     gain, count = 0.0, 0
     for i in range(_TOGETHER):
-        goes_to[i] = NOBODY
+        goes_to[i] = UNASSIGNED
     for i in range(len(trial.among)):
         if not (mask >> i) & 1:
             continue

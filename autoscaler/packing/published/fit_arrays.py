@@ -14,7 +14,7 @@ from autoscaler.packing.kernels.jit import borrowing
 from autoscaler.packing.problem.options import Floats, Labels
 
 NEXT, FIRST, WORST, BEST = range(4)
-NOBODY = -1
+UNASSIGNED = -1
 
 _WIDTH = 256  # consumers of a block: few enough to shift at once, many enough that blocks are few
 _LAST, _LOWEST, _BLOCKS, _MADE = range(4)  # what ``Open.counts`` holds
@@ -34,7 +34,7 @@ class Open(NamedTuple):
     counts: Labels  # the consumer opened last, an index below which all are open, blocks in use, blocks made
 
 
-def nobody_open(fit: int, limit: float, slots: int, placements: int) -> Open:
+def none_open(fit: int, limit: float, slots: int, placements: int) -> Open:
     """Return no open consumer, with room for indices below ``slots`` and as many placements."""
     leaves = 1 << max(slots - 1, 1).bit_length()
     blocks = 2 + 2 * placements // _WIDTH  # a block is split after that many insertions at the earliest
@@ -47,7 +47,7 @@ def nobody_open(fit: int, limit: float, slots: int, placements: int) -> Open:
         blocks=np.empty((blocks if fit == BEST else 1, _WIDTH), np.int64),
         sizes=np.zeros(blocks, np.int64),
         order=np.zeros(blocks, np.int64),
-        counts=np.array([NOBODY, 0, 0, 0]),
+        counts=np.array([UNASSIGNED, 0, 0, 0]),
     )
 
 
@@ -65,15 +65,15 @@ def open_consumer(consumers: Open, consumer: int, load: float) -> None:
 
 @borrowing
 def put_on_open(consumers: Open, rate: float) -> int:
-    """Put a rate on the open consumer that the rule chooses and return it, ``NOBODY`` if it fits nowhere."""
+    """Put a rate on the open consumer that the rule chooses and return it, ``UNASSIGNED`` if it fits nowhere."""
     if consumers.fit == BEST:
         return _put_on_fullest(consumers, rate)
     if consumers.fit == NEXT:
         consumer = int(consumers.counts[_LAST])
     else:
         consumer = _leaf(consumers.tree, consumers.limit, rate, consumers.fit)
-    if consumer == NOBODY or consumers.load[consumer] + rate > consumers.limit:
-        return NOBODY
+    if consumer == UNASSIGNED or consumers.load[consumer] + rate > consumers.limit:
+        return UNASSIGNED
     consumers.load[consumer] += rate
     if consumers.fit != NEXT:
         _raise_leaf(consumers.tree, consumer, consumers.load[consumer])
@@ -83,7 +83,7 @@ def put_on_open(consumers: Open, rate: float) -> int:
 @borrowing
 def to_open(consumers: Open, home: int) -> int:
     """Return the consumer that is opened for a partition: its home if that is closed, else the lowest that is (equation 14)."""
-    if home != NOBODY and not consumers.is_open[home]:
+    if home != UNASSIGNED and not consumers.is_open[home]:
         return home
     lowest = int(consumers.counts[_LOWEST])
     while consumers.is_open[lowest]:
@@ -106,9 +106,9 @@ def _raise_leaf(tree: Floats, leaf: int, load: float) -> None:
 
 @borrowing
 def _leaf(tree: Floats, limit: float, rate: float, fit: int) -> int:
-    """Return the first leaf on which a rate fits, or the first of the least loaded; ``NOBODY`` if it fits on none."""
+    """Return the first leaf on which a rate fits, or the first of the least loaded; ``UNASSIGNED`` if it fits on none."""
     if tree[1] + rate > limit:
-        return NOBODY
+        return UNASSIGNED
     node, leaves = 1, int(tree.shape[0] // 2)
     while node < leaves:
         node *= 2
@@ -122,7 +122,7 @@ def _put_on_fullest(consumers: Open, rate: float) -> int:
     """Put a rate on the last consumer, in order of load, that it fits on."""
     at = _last_block(consumers, rate)
     if at < 0:
-        return NOBODY
+        return UNASSIGNED
     block = consumers.order[at]
     members, low, high = consumers.blocks[block], 0, consumers.sizes[block] - 1
     while low < high:

@@ -16,10 +16,10 @@ from autoscaler.packing.published.fit_arrays import (
     BEST,
     FIRST,
     NEXT,
-    NOBODY,
+    UNASSIGNED,
     WORST,
     Open,
-    nobody_open,
+    none_open,
     open_consumer,
     put_on_open,
     to_open,
@@ -44,8 +44,8 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
     n = rates.shape[0]
     home, index = near(previous)
     slots = n + 1 if index is None else index.shape[0]
-    consumers = nobody_open(_FITS[algorithm.removeprefix("M")[0]], limit_of(capacity), slots, 2 * n)
-    owner = np.full(n, NOBODY)
+    consumers = none_open(_FITS[algorithm.removeprefix("M")[0]], limit_of(capacity), slots, 2 * n)
+    owner = np.full(n, UNASSIGNED)
     in_turn = np.arange(n) if algorithm in AS_GIVEN else np.argsort(-rates, kind="stable")
     if open_first:
         owner[in_turn[0]] = 0
@@ -54,7 +54,7 @@ def place_arrays(rates: Floats, capacity: float, previous: Labels, algorithm: st
     if algorithm.startswith("M"):
         held = _held(in_turn, home, slots)
         _hand_over(rates, held, _by_key(rates, held, largest=algorithm.endswith("P")), consumers, owner)
-        in_turn = in_turn[owner[in_turn] == NOBODY]
+        in_turn = in_turn[owner[in_turn] == UNASSIGNED]
     _place(rates, in_turn, home, consumers, owner)
     return owner if index is None else index[owner]
 
@@ -64,7 +64,7 @@ def _place(rates: Floats, in_turn: Labels, home: Labels, consumers: Open, owner:
     """Place partitions one after the other, opening a consumer for each that fits nowhere."""
     for j in in_turn:
         consumer = put_on_open(consumers, rates[j])
-        if consumer == NOBODY:
+        if consumer == UNASSIGNED:
             consumer = to_open(consumers, home[j])
             open_consumer(consumers, consumer, rates[j])
         owner[j] = consumer
@@ -72,7 +72,7 @@ def _place(rates: Floats, in_turn: Labels, home: Labels, consumers: Open, owner:
 
 def _held(decreasing: Labels, home: Labels, slots: int) -> _Held:
     """Return what every consumer holds before, in the order of the partitions given."""
-    with_home = decreasing[home[decreasing] != NOBODY]
+    with_home = decreasing[home[decreasing] != UNASSIGNED]
     counts = np.bincount(home[with_home], minlength=slots)
     return _Held(
         start=np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
@@ -149,7 +149,7 @@ def _give_away(rates: Floats, partitions: Labels, consumers: Open, owner: Labels
     left = int(partitions.shape[0])
     while left > 0:
         receiver = put_on_open(consumers, rates[partitions[left - 1]])
-        if receiver == NOBODY:
+        if receiver == UNASSIGNED:
             return left
         left -= 1
         owner[partitions[left]] = receiver

@@ -7,7 +7,7 @@ import numpy as np
 from autoscaler.packing.kernels.jit import borrowing, compiled
 from autoscaler.packing.vector.fill import ROUNDING, Demand, Floats, Ints, Room
 
-NOBODY = -1
+UNASSIGNED = -1
 
 
 class Holdings(NamedTuple):
@@ -27,7 +27,7 @@ def put(held: Holdings, demand: Demand, j: int, consumer: int) -> None:
     """Give a waiting partition to a consumer, whatever room that has."""
     head = held.first[consumer]
     held.owner[j] = consumer
-    held.after[j], held.before[j] = head, NOBODY
+    held.after[j], held.before[j] = head, UNASSIGNED
     if head >= 0:
         held.before[head] = j
     held.first[consumer] = j
@@ -46,7 +46,7 @@ def take(held: Holdings, demand: Demand, j: int) -> None:
         held.first[consumer] = later
     if later >= 0:
         held.before[later] = earlier
-    held.owner[j] = NOBODY
+    held.owner[j] = UNASSIGNED
     held.many[consumer] -= 1
     held.left_rate[consumer] += demand.rate[j]
     held.left_lag[consumer] += demand.lag[j]
@@ -57,13 +57,13 @@ def holdings_of(demand: Demand, room: Room, owner: Ints) -> Holdings:
     """Return the holdings in which every partition is with its owner."""
     n, m = owner.shape[0], room.rate.shape[0]
     held = Holdings(
-        np.full(n, NOBODY),
+        np.full(n, UNASSIGNED),
         room.rate.copy(),
         room.lag.copy(),
         np.zeros(m, np.int64),
-        np.full(m, NOBODY),
-        np.full(n, NOBODY),
-        np.full(n, NOBODY),
+        np.full(m, UNASSIGNED),
+        np.full(n, UNASSIGNED),
+        np.full(n, UNASSIGNED),
     )
     for j in range(n):
         put(held, demand, j, owner[j])

@@ -8,7 +8,7 @@ equal input gives equal output.
 import numpy as np
 
 from autoscaler.packing.kernels.jit import borrowing, compiled
-from autoscaler.packing.vector.bins import NOBODY, Holdings, fits, holdings_of, put, swap, take
+from autoscaler.packing.vector.bins import UNASSIGNED, Holdings, fits, holdings_of, put, swap, take
 from autoscaler.packing.vector.fill import ROUNDING, Demand, Ints, Room
 
 _BY_SIZE = 0.1  # of one failure: among partitions that failed equally often the smaller one is pushed out
@@ -24,7 +24,7 @@ def _chance(state: Ints, below: int) -> int:
 @borrowing
 def _tightest(held: Holdings, demand: Demand, j: int) -> int:
     """Return the used consumer that j leaves the least room on, -1 if it fits nowhere."""
-    best, at = np.inf, NOBODY
+    best, at = np.inf, UNASSIGNED
     for c in range(held.many.shape[0]):
         room = held.left_rate[c] + held.left_lag[c]
         if room < best and held.many[c] and fits(held, c, demand.rate[j], demand.lag[j]):
@@ -35,7 +35,7 @@ def _tightest(held: Holdings, demand: Demand, j: int) -> int:
 @borrowing
 def _cheapest_ejection(held: Holdings, demand: Demand, failures: Ints, j: int) -> tuple[int, int]:
     """Return the one or two partitions of a consumer that failed least and make room for j; (-1, -1) if none do."""
-    best, out = np.inf, (NOBODY, NOBODY)
+    best, out = np.inf, (UNASSIGNED, UNASSIGNED)
     for c in range(held.many.shape[0]):
         need_rate = demand.rate[j] - held.left_rate[c] - ROUNDING
         need_lag = demand.lag[j] - held.left_lag[c] - ROUNDING
@@ -44,7 +44,7 @@ def _cheapest_ejection(held: Holdings, demand: Demand, failures: Ints, j: int) -
             lacks_rate, lacks_lag = need_rate - demand.rate[x], need_lag - demand.lag[x]
             cost = failures[x] + _BY_SIZE * (demand.rate[x] + demand.lag[x])
             if cost < best and lacks_rate <= 0 and lacks_lag <= 0:
-                best, out = cost, (x, NOBODY)
+                best, out = cost, (x, UNASSIGNED)
             y = held.after[x]
             while y >= 0:
                 both = cost + failures[y] + _BY_SIZE * (demand.rate[y] + demand.lag[y])
@@ -111,7 +111,7 @@ def _emptiest(held: Holdings, demand: Demand) -> int:
     content = np.zeros(held.many.shape[0])
     for j in range(held.owner.shape[0]):
         content[held.owner[j]] += demand.rate[j] + demand.lag[j]
-    best, at = np.inf, NOBODY
+    best, at = np.inf, UNASSIGNED
     for c in range(content.shape[0]):
         if held.many[c] and content[c] < best:
             best, at = content[c], c

@@ -3,7 +3,7 @@
 import numpy as np
 
 from autoscaler.packing.kernels.jit import borrowing, compiled
-from autoscaler.packing.vector.bins import NOBODY, Holdings, fits, holdings_of, put, swap, take
+from autoscaler.packing.vector.bins import UNASSIGNED, Holdings, fits, holdings_of, put, swap, take
 from autoscaler.packing.vector.fill import Demand, Floats, Ints, Room
 
 _SWEEPS = 5
@@ -14,7 +14,7 @@ _GAIN = 1e-9  # what is less is rounding
 def _best_exchange(held: Holdings, demand: Demand, cost: Floats, home: Ints, j: int) -> int:
     """Return the partition of j's home that changes places with j at the greatest gain, -1 if none gains."""
     here, there = held.owner[j], home[j]
-    best, at = _GAIN, NOBODY
+    best, at = _GAIN, UNASSIGNED
     y = held.first[there]
     while y >= 0:
         gain = cost[j] + (cost[y] if home[y] == here else 0.0) - (cost[y] if home[y] == there else 0.0)
