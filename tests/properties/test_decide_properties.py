@@ -140,8 +140,8 @@ def test_unequal_workers_come_to_rest(values: list[float], able: list[float], re
         able=lambda _, slot: able[slot % len(able)],
         record_bytes=lambda p: each[p.partition],
     )
-    world.run(600)
-    assert [(d.reason, d.detail) for d in world.run(100) if d.actions] == []
+    world.run(900)
+    assert [(d.reason, d.detail) for d in world.run(200) if d.actions] == []
 
 
 @settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
