@@ -48,6 +48,7 @@ from tests.until import until
 GROUP, TOPIC = "bench-week", "bench-week-input"
 MOVED = 10
 PLANS_A_DAY = 24 * 60
+CLEANED_S = 45.0  # three times the cleaner's pause
 _Pair = tuple[bytes, bytes | None]
 
 
@@ -139,15 +140,16 @@ def size(directory: Path, topic: str, partition: int) -> int:
 
 def compacted(directory: Path, partition: int, limit_s: float = 300.0) -> int:
     """Wait until compaction leaves the log's size as it is, and return that."""
-    last, since, limit = -1, time.monotonic(), time.monotonic() + limit_s
-    while time.monotonic() < limit:
+    seen: list[tuple[int, float]] = []  # sizes, and since when
+
+    def for_s() -> float:
         now = size(directory, CONTROL_TOPIC, partition)
-        if now != last:
-            last, since = now, time.monotonic()
-        elif time.monotonic() - since > 45:  # three times the cleaner's pause
-            break
-        time.sleep(1)
-    return last
+        if not seen or seen[-1][0] != now:
+            seen.append((now, time.monotonic()))
+        return time.monotonic() - seen[-1][1]
+
+    until("the size stays as it is", for_s, lambda s: s > CLEANED_S, explain=lambda: seen, within_s=limit_s, every_s=1.0)
+    return seen[-1][0]
 
 
 class Stages(logging.Handler):

@@ -1,6 +1,5 @@
 """When a log counts as read to its end, on a real broker: markers, open and aborted transactions, deleted records, no silence."""
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,7 +11,6 @@ from autoscaler.devtools.broker import Broker
 from autoscaler.handover.log_progress import Log
 from tests.until import until
 
-PATIENCE_S = 60.0
 Produce = Callable[..., None]
 
 
@@ -40,12 +38,17 @@ def transaction(broker: Broker, topic: str, values: int) -> Producer:
 
 def read(follower: LogFollower, done: Callable[[], bool]) -> list[bytes | None]:
     """Return what is read until then, of all logs."""
-    values, limit = list[bytes | None](), time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < limit, values
+    values = list[bytes | None]()
+
+    def look() -> bool:
+        if done():
+            return True
         messages = follower.fetch(0.05)
-        values += [m.value() for m in messages if m.error() is None]
+        values.extend(m.value() for m in messages if m.error() is None)
         follower.note(messages)
+        return done()
+
+    until("it is read so far", look, explain=lambda: values, every_s=0.0)
     return values
 
 

@@ -74,19 +74,21 @@ def test_what_is_hard_holds_it(changes: Mapping[str, object], limit: Reason) -> 
     assert (seen[-1].reason, seen[-1].limited_by) == (Reason.FALLBACK, limit)
 
 
+@pytest.mark.parametrize("seconds", [None, pytest.param(900, marks=pytest.mark.slow)], ids=["a few times", "long"])
 @pytest.mark.parametrize("seen_s", [1, 8, 25])
 @pytest.mark.parametrize("gone_s", [5, 15, 45, 100])
 @pytest.mark.parametrize(("fallback", "count"), [("static", 6), ("static", 2), ("current_if_lower", 2)])
 @pytest.mark.parametrize("before", [EVEN, LIGHT], ids=["even", "light"])
-def test_measurements_that_come_and_go_make_nothing_flap(
-    seen_s: int, gone_s: int, fallback: str, count: int, before: Mapping[TopicPartition, float]
+def test_measurements_that_come_and_go_make_nothing_flap(  # noqa: PLR0917  a row
+    seconds: int | None, seen_s: int, gone_s: int, fallback: str, count: int, before: Mapping[TopicPartition, float]
 ) -> None:
+    """Over four of these cycles, and longer than the fallback, the stabilisation and the cooldown take together."""
     world = World(
         policy=rules(fallback, count, shrink_stabilisation_s=60), traffic=lambda t: EVEN if t < GONE else before,
         away=lambda t: t >= GONE and (t - GONE) % (seen_s + gone_s) >= seen_s,
     )  # fmt: skip
     world.run(GONE)
-    counts = scalings(world.run(900))
+    counts = scalings(world.run(seconds or max(200, 4 * (seen_s + gone_s))))
     assert len(counts) <= 2
     assert counts in (sorted(counts), sorted(counts, reverse=True)), "one way only"
 

@@ -13,7 +13,7 @@ from autoscaler.model import LoadSnapshot, PartitionLoad, Reason, Retention, Top
 from tests.builders import TOPIC, policy, rates, tp
 from tests.scenarios.world import World, moves, scalings
 
-BEGINS, CHANGES, ENDS, LASTS = 35, 40, 75, 75 + 90
+BEGINS, CHANGES, ENDS, LASTS = 35, 40, 75, 75 + 60
 LEVELS = {"growing": (20.0, 40.0), "steady": (20.0, 20.0), "shrinking": (20.0, 4.0)}
 NEEDED = {"growing": 8, "steady": 4, "shrinking": 1}  # of 16 partitions, 80 bytes/s to a consumer
 Fault = Callable[[PartitionLoad], PartitionLoad]

@@ -464,6 +464,7 @@ def test_a_scheduled_minimum_is_filled_though_growth_did_not_help() -> None:
 # --- noise, a step, the ceiling --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seconds", [1200, pytest.param(3600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("per_partition", "together", "why"),
     [
@@ -475,7 +476,7 @@ def test_a_scheduled_minimum_is_filled_though_growth_did_not_help() -> None:
         (0.5, True, "nearly nothing"),
     ],
 )
-def test_an_hour_of_noise_gives_no_action(per_partition: float, together: bool, why: str) -> None:  # noqa: FBT001
+def test_noise_gives_no_action(per_partition: float, together: bool, why: str, seconds: int) -> None:  # noqa: FBT001
     random = Random(11)
     base = rates(*[per_partition] * 16)
     world = at_rest(policy(), base, 400)
@@ -487,7 +488,7 @@ def test_an_hour_of_noise_gives_no_action(per_partition: float, together: bool, 
         return {p: r * (common[int(t)] if together else random.uniform(0.9, 1.1)) for p, r in base.items()}
 
     world.traffic = noisy
-    assert [(d.at - T0, d.detail) for d in world.run(3600) if d.actions] == [], why
+    assert [(d.at - T0, d.detail) for d in world.run(seconds) if d.actions] == [], why
 
 
 def test_a_load_that_has_crept_to_the_edge_scales_once_in_an_hour_of_noise() -> None:

@@ -35,14 +35,15 @@ def test_a_group_that_commits_seldom_is_measured_over_longer(every_s: int) -> No
     assert last.total_lag_records < 800 / 10 * 3 * every_s, "no more than what is on its way"
 
 
-def test_a_measured_capacity_falls_when_consumers_that_are_behind_drain_less_and_the_group_rests_at_it() -> None:
+@pytest.mark.parametrize("seconds", [600, pytest.param(1800, marks=pytest.mark.slow)])
+def test_a_measured_capacity_falls_when_consumers_that_are_behind_drain_less_and_the_group_rests_at_it(seconds: int) -> None:
     slow = {"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": 200.0, "give_up_after": None}
     world = NativeWorld(partitions=32, changes=slow)
     work = Work(world=world, rates=even(world, 800), able=100.0)
     work.run(600)
     work.able = 60.0
     work.run(400)
-    later = work.run(1800)
+    later = work.run(seconds)
     assert all(50 < d.capacity_bytes_per_s < 70 for d in later), {d.capacity_bytes_per_s for d in later}
     assert len([d for d in later if d.actions]) <= 1, [(d.consumers_now, d.consumers) for d in later if d.actions]
     assert later[-1].total_lag_records is not None

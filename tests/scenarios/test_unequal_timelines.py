@@ -59,10 +59,11 @@ def test_a_worker_at_half_speed_gets_half_once_it_is_known() -> None:
     assert last.capacity_bytes_per_s == pytest.approx(100, rel=0.05)
 
 
-def test_an_hour_of_noise_moves_nothing_more() -> None:
+@pytest.mark.parametrize("seconds", [1200, pytest.param(3600, marks=pytest.mark.slow)])
+def test_noise_moves_nothing_more(seconds: int) -> None:
     world = settled()
     world.able = lambda t, slot: half(t, slot) * (0.9 + 0.2 * ((int(t / 30) * 7919 + slot * 104_729) % 17) / 16)
-    decisions = world.run(3600)
+    decisions = world.run(seconds)
     assert figures(decisions) == (0, [])
     assert {tuple(d.own_bytes_per_s) for d in decisions} == {(SLOW,)}
 
@@ -155,14 +156,15 @@ def test_a_cost_per_batch_ends_in_a_placement_that_stays(slots: set[int]) -> Non
     assert max(world.used().values()) <= 0.88
 
 
-def test_a_worker_that_seems_always_busy_does_not_lose_everything() -> None:
+@pytest.mark.parametrize("seconds", [1200, pytest.param(3600, marks=pytest.mark.slow)])
+def test_a_worker_that_seems_always_busy_does_not_lose_everything(seconds: int) -> None:
     """One that waits for records inside its application: whatever it is given is all that it can do, as it seems."""
     world = group(rates(*[4.75] * 64))
     world.able, world.always_busy = lambda _t, _slot: 100.0, frozenset({SLOW})
     world.run(900)
     held = world.loads()[SLOW]
     assert held > 30, "it was believed as long as it had as much to do as the others"
-    assert figures(world.run(3600)) == (0, [])
+    assert figures(world.run(seconds)) == (0, [])
     assert world.loads()[SLOW] == held
 
 

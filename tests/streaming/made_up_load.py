@@ -21,6 +21,7 @@ from autoscaler.config.settings import Settings
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query, schema
 from autoscaler.streaming.checkpoint_guard import claim
+from tests.until import until
 
 BATCHES = 8
 RECORDS_PER_S = (10, 70)  # by partition
@@ -116,9 +117,10 @@ def run(spark: SparkSession, place: Path, batches: int = BATCHES) -> list[Snapsh
         .trigger(processingTime="200 milliseconds")
         .start()
     )
-    while stream.isActive and not enough.wait(0.1):
-        pass
-    query.stop(stream)
+    try:
+        until("so many batches", lambda: enough.wait(0.1) or not stream.isActive)
+    finally:
+        query.stop(stream)
     assert enough.is_set(), stream.exception()
     return told
 

@@ -6,6 +6,7 @@ in which they were put in.
 
 import base64
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -18,6 +19,7 @@ _GOLDEN = -7046029254386353131
 _ID_BYTES = 16
 
 
+@lru_cache(maxsize=4096)  # forecasts ask for the same members thousands of times a cycle
 def string_hash(text: str) -> int:
     """Return ``String.hashCode`` as an unsigned number."""
     value = 0
