@@ -8,10 +8,9 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from typing import Self
 
 from autoscaler import jars
-from autoscaler.devtools.broker import Broker, Node, _free_ports
+from autoscaler.devtools.broker import Cluster, Node, _free_ports
 from tests.until import until
 
 PRODUCE, INIT_PRODUCER_ID, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 0, 22, 25, 26, 28  # keys of requests
@@ -130,37 +129,46 @@ class Proxy:
             _close(connection)
 
 
-class Proxied(Broker):
-    """A node with a proxy before it: ``proxied()`` says how to connect through that."""
+class ProxiedCluster(Cluster):
+    """Nodes each with a proxy before it: ``proxied()`` says how to connect through those."""
 
-    proxy: Proxy
+    def __init__(
+        self, *, nodes: int = 3, bundle: jars.Bundle = jars.KAFKA, settings: dict[str, str] | None = None, heap_mb: int = 160
+    ) -> None:
+        super().__init__(nodes=nodes, heap_mb=heap_mb, bundle=bundle, settings=settings)
+        self.proxies: dict[int, Proxy] = {}  # by the node's number
 
-    def __init__(self, *, bundle: jars.Bundle = jars.KAFKA, settings: dict[str, str] | None = None) -> None:
-        super().__init__(heap_mb=160, bundle=bundle, settings=settings)
-        self._behind = 0
+    @property
+    def proxy(self) -> Proxy:
+        """Return the first node's."""
+        return self.proxies[1]
 
     def proxied(self) -> dict[str, str | int | float | bool]:
-        return {**self.connection(), "bootstrap.servers": f"{_HOST}:{self.proxy.port}"}
+        servers = ",".join(f"{_HOST}:{proxy.port}" for proxy in self.proxies.values())
+        return {**self.connection(), "bootstrap.servers": servers}
 
     def close(self) -> None:
         super().close()
-        if self._behind:
-            self.proxy.close()
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        return self
+        for proxy in self.proxies.values():
+            proxy.close()
 
     def _settings(self, node: Node, voters: str) -> dict[str, str]:
-        (self._behind,) = _free_ports(1)
-        self.proxy = Proxy(self._behind)
+        (behind,) = _free_ports(1)
+        self.proxies[node.number] = Proxy(behind)
         plain = super()._settings(node, voters)
         return {
             **plain,
-            "listeners": f"{plain['listeners']},PROXIED://{_HOST}:{self._behind}",
-            "advertised.listeners": f"{plain['advertised.listeners']},PROXIED://{_HOST}:{self.proxy.port}",
+            "listeners": f"{plain['listeners']},PROXIED://{_HOST}:{behind}",
+            "advertised.listeners": f"{plain['advertised.listeners']},PROXIED://{_HOST}:{self.proxies[node.number].port}",
             "listener.security.protocol.map": f"{plain['listener.security.protocol.map']},PROXIED:PLAINTEXT",
         }
+
+
+class Proxied(ProxiedCluster):
+    """One node."""
+
+    def __init__(self, *, bundle: jars.Bundle = jars.KAFKA) -> None:
+        super().__init__(nodes=1, bundle=bundle)
 
 
 def _frame(connection: socket.socket) -> bytes | None:
