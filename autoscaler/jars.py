@@ -47,15 +47,20 @@ class Bundle:
     beside_spark: bool = False
 
 
-KAFKA = Bundle(
-    name="kafka",
-    version="4.3.1",
-    artifacts=(
-        "org.apache.kafka:kafka_2.13:4.3.1",
-        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",  # without a binding a broker that cannot start says nothing
-    ),
-    required=("kafka_2.13-", "kafka-clients-", "kafka-server-", "log4j-core-", "log4j-slf4j-impl-"),
-)
+def kafka(version: str) -> Bundle:
+    """Return the jars of a Kafka broker of this version."""
+    return Bundle(
+        name="kafka",
+        version=version,
+        artifacts=(
+            f"org.apache.kafka:kafka_2.13:{version}",
+            "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",  # without a binding a broker that cannot start says nothing
+        ),
+        required=("kafka_2.13-", "kafka-clients-", "kafka-server-", "log4j-core-", "log4j-slf4j-impl-"),
+    )
+
+
+KAFKA = kafka("4.3.1")
 DELTA = Bundle(
     name="delta",
     version="4.4.0",

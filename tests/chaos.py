@@ -32,7 +32,7 @@ def parts(minutes: float, seed: int, place: Path) -> list[Part]:
     """Return what is run in so many minutes."""
     slow = minutes >= 2 * SLOW_MINUTES
     left = minutes - SLOW_MINUTES * slow
-    siege, share = 0.6 * left - SIEGE_BESIDES_MINUTES, 0.2 * left
+    siege, aborts, share = 0.5 * left - SIEGE_BESIDES_MINUTES, 0.2 * left, 0.15 * left
     module = (sys.executable, "-u", "-m")
     drawn = f"--minutes={share:.2f}", f"--first={seed % 1_000_000 * 1_000_000}"
     where = f"--dir={place / 'siege'}", f"--report={place / 'siege.md'}"
@@ -40,6 +40,7 @@ def parts(minutes: float, seed: int, place: Path) -> list[Part]:
         Part("siege", (*module, "tests.kafka.siege", f"--minutes={max(1.0, siege):.2f}", f"--seed={seed}", *where)),
         Part("histories of the handover", (*module, "tests.handover.soak", *drawn)),
         Part("inputs of the planners", (*module, "tests.properties.long_run", *drawn)),
+        Part("aborts", (*module, "tests.kafka.aborts", f"--minutes={aborts:.2f}", f"--seed={seed}")),
         *([Part("slow tests", (*module, "pytest", "-m", "slow", "-n", "0", "--no-skips", "tests"))] if slow else []),
     ]
 

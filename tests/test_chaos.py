@@ -20,14 +20,14 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize(("minutes", "names"), [(10, 3), (2 * SLOW_MINUTES, 4), (60, 4)])
+@pytest.mark.parametrize(("minutes", "names"), [(10, 4), (2 * SLOW_MINUTES, 5), (60, 5)])
 def test_parts_fit_the_minutes_and_all_are_drawn_by_the_seed(minutes: float, names: int, tmp_path: Path) -> None:
     wanted = parts(minutes, 7, tmp_path)
     assert len(wanted) == names
     given = [float(a.split("=")[1]) for p in wanted for a in p.command if a.startswith("--minutes=")]
     assert sum(given) < minutes
-    drawn = [a for p in wanted[:3] for a in p.command if a.startswith(("--seed=", "--first="))]
-    assert drawn == ["--seed=7", "--first=7000000", "--first=7000000"]
+    drawn = [a for p in wanted[:4] for a in p.command if a.startswith(("--seed=", "--first="))]
+    assert drawn == ["--seed=7", "--first=7000000", "--first=7000000", "--seed=7"]
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -54,8 +54,9 @@ class BrokerError(PermanentError):
 class Node:
     """One broker process with its ports, data and log."""
 
-    def __init__(self, number: int, directory: Path, *, heap_mb: int, java_options: tuple[str, ...]) -> None:
+    def __init__(self, number: int, directory: Path, *, heap_mb: int, java_options: tuple[str, ...], bundle: jars.Bundle) -> None:
         """Remember where things are; nothing runs yet."""
+        self._bundle = bundle
         self.number = number
         self.directory = directory
         self.log = directory / f"broker-{number}.log"
@@ -190,7 +191,7 @@ class Node:
 
     def _java(self, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / f'log4j2-{self.number}.properties'}"
-        return [jars.java(), *self._jvm, logging, "-cp", jars.class_path(jars.KAFKA), *arguments]
+        return [jars.java(), *self._jvm, logging, "-cp", jars.class_path(self._bundle), *arguments]
 
 
 class Cluster:
@@ -205,8 +206,9 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
         java_options: tuple[str, ...] = (),
+        bundle: jars.Bundle = jars.KAFKA,
     ) -> None:
-        """Remember what to run; ``start`` runs it.
+        """Remember what to run; ``start`` runs it. ``bundle`` is the version of Kafka.
 
         A given ``directory`` is kept with its data and logs; without one, ``close`` removes a temporary one. A heap of 128 MB
         does for a small test, 1024 for ten thousand partitions. With ``authorizer``, clients log in (``USERS``) and only
@@ -216,7 +218,10 @@ class Cluster:
         self._directory = directory if directory is not None else Path(tempfile.mkdtemp(prefix="kafka-autoscaler-"))
         self._overrides = dict(settings or {})
         self._authorizer = authorizer
-        self.nodes = tuple(Node(n, self._directory, heap_mb=heap_mb, java_options=java_options) for n in range(1, nodes + 1))
+        self._bundle = bundle
+        self.nodes = tuple(
+            Node(n, self._directory, heap_mb=heap_mb, java_options=java_options, bundle=bundle) for n in range(1, nodes + 1)
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -243,7 +248,7 @@ class Cluster:
             BrokerError: A node ended, or they did not answer in time.
             PermanentError: The jars could not be fetched.
         """
-        jars.fetch(jars.KAFKA, progress=True)
+        jars.fetch(self._bundle, progress=True)
         limit = time.monotonic() + timeout_s
         first = not self.nodes[0].port
         for attempt in range(3):
@@ -403,9 +408,18 @@ class Broker(Cluster):
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
         java_options: tuple[str, ...] = (),
+        bundle: jars.Bundle = jars.KAFKA,
     ) -> None:
         """Remember what to run; see ``Cluster``."""
-        super().__init__(directory, nodes=1, heap_mb=heap_mb, settings=settings, authorizer=authorizer, java_options=java_options)
+        super().__init__(
+            directory,
+            nodes=1,
+            heap_mb=heap_mb,
+            settings=settings,
+            authorizer=authorizer,
+            java_options=java_options,
+            bundle=bundle,
+        )
 
     @property
     def pid(self) -> int | None:

@@ -353,6 +353,12 @@ def _release(state: WorkerState, offsets: Iterable[tuple[Tp, int]], now: float) 
     return state, (*effects, *more)
 
 
+def given_back(state: WorkerState) -> tuple[Released, ...]:
+    """Return the releases of everything held, for after its end: nothing of it is committed any more."""
+    held = sorted({*state.active, *state.draining, *state.kept})
+    return tuple(_released(state, tp, -1).released for tp in held)
+
+
 def _released(state: WorkerState, tp: Tp, offset: int) -> SendReleased:
     what = Released(
         group=state.group,

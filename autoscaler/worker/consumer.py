@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 _COMMIT_MS = 6000
 _LOOK_S = 5.0
 _TRANSACTION_S = 60.0  # at most, and at most the lease: a worker that is over by then is fenced, and no other needs longer
-_AGAIN_S = 0.1  # before what was aborted is processed again
 
 
 class ManagedConsumer:
@@ -230,10 +229,7 @@ class ManagedConsumer:
         if not self._valid(loop):
             return loop.intake.finish(processed=False)
         outcome = loop.commit_batch()
-        if outcome is Outcome.ABORTED:
-            self._stopped.wait(_AGAIN_S)
-            return loop.intake.finish(processed=False, again=True)
-        return loop.intake.finish(processed=outcome is Outcome.COMMITTED)
+        return loop.intake.finish(processed=outcome is not Outcome.OVER)  # aborted: without outputs, and its offsets follow
 
     def _valid(self, loop: Loop) -> bool:
         if self._now() < loop.lease.until:

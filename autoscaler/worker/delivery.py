@@ -308,12 +308,8 @@ class Intake:
         """Return the batch that the application has, or had last and does not count as processed yet."""
         return self._batch
 
-    def finish(self, *, processed: bool = True, again: bool = False) -> bool:
-        """Count the batch in flight as processed (or not), and return whether a worker waits for one of its partitions.
-
-        ``processed``: what of it was handed out is done. ``again``: nothing of it is done, and all of it comes with the next
-        batch.
-        """
+    def finish(self, *, processed: bool = True) -> bool:
+        """Count what was handed out of the batch in flight as processed or not; return whether a worker waits for some of it."""
         self.busy_since = None
         batch, self._batch = self._batch, None
         if batch is None:
@@ -325,8 +321,7 @@ class Intake:
                 run.processed = offset
         for run in {r for _, r in batch.everything()}:  # also of a run that an exception met between its mark and its record
             run.handed = False
-        rest = batch.everything() if again else batch.rest()
-        self._carry = [*rest, *self._carry] if processed or again else []
+        self._carry = [*batch.rest(), *self._carry] if processed else []
         return batch.held_back or any(r.stopping for _, r in batch.everything())
 
     def _admit(self, messages: Iterable[Message]) -> list[tuple[Message, Run]]:

@@ -77,7 +77,7 @@ class Loop:
         self.intake = intake
         self._now = now
         self.transactions = transactions
-        self._offsets = Offsets(offsets, me.uuid, self.lease, now, transactions, self.give_up)
+        self._offsets = Offsets(offsets, me.uuid, self.lease, now, transactions, self._transactions_over)
         self._state = machine.WorkerState(
             group=settings.group,
             me=me,
@@ -94,6 +94,7 @@ class Loop:
         self._pending: list[Run] = []  # of those, not fetched yet
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
+        self._given_back: tuple[Released, ...] = ()  # with the lease, through no fault of a record
         self._rounds = 0  # how often the work thread has looked for work
         self._waiting = Waiting(named=settings.named)
         self._caught_up = threading.Event()
@@ -157,6 +158,11 @@ class Loop:
         """End this incarnation without what it has not committed yet; the next owner gets that once more."""
         self._step(worker_events.GivenUp(why=why))
 
+    def _transactions_over(self, why: str) -> None:
+        """End this incarnation, whose records are at no fault: what it holds is released with its end, not lost (rule 9)."""
+        self._given_back = machine.given_back(self._state)
+        self.give_up(why)
+
     def take_back(self) -> None:
         """Take it that the application has nothing in hand, whatever is marked: its thread was torn out of asking for a batch."""
         for run in list(self._runs.values()):
@@ -184,6 +190,8 @@ class Loop:
             return  # the controller fences it, and then says that it is over
         self._producer.purge(in_flight=False)
         left = Left(group=self._settings.group, worker=self.me, control_id=self._place.control_id)
+        for released in self._given_back:
+            self._send(CONTROL_TOPIC, released, lambda _e, _m: None)
         self._send(CONTROL_TOPIC, left, lambda _e, _m: None)
         self._producer.flush(self._settings.lease_s)
 

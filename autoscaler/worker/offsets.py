@@ -150,7 +150,7 @@ class Offsets:
         except BaseException:  # of a signal's handler: what became of it is known once the id has been taken
             self._over("an exception was raised in the middle of a transaction")
             raise
-        if outcome is Outcome.OVER:
+        if outcome is Outcome.OVER or self._transactions.over:
             self._over(self._transactions.why)
         return outcome
 

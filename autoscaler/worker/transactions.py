@@ -50,7 +50,7 @@ class Outcome(Enum):
     """What became of a transaction."""
 
     COMMITTED = auto()
-    ABORTED = auto()  # nothing of it is in the log; another one may be tried
+    ABORTED = auto()  # of offsets alone; another one may be tried
     OVER = auto()  # the producer completes none any more; what became of this one is known once its id has been taken
 
 
@@ -59,6 +59,9 @@ class Transactions:
 
     A transaction may be open for ``timeout_s``; then its coordinator ends it and fences the producer. ``metadata`` is the
     group's, as the consumer of manually assigned partitions gives it.
+
+    Outputs that were given up may still become visible with a later transaction of the same producer, and so may a request that
+    was sent twice because its connection was lost (docs/decisions/0030): then nothing more is written here, see ``over``.
     """
 
     def __init__(
@@ -68,8 +71,13 @@ class Transactions:
         self._until = 0.0
         self.why = "the lease was over before its transaction"
         self.failure: KafkaError | None = None  # what the last transaction was aborted for
+        self.over = False  # it writes nothing any more, whatever became of its last transaction
+        self._exposed = False  # a connection that is lost now may leave a request that comes late
+        self._aborted_outputs = False  # before their offsets were sent: offsets alone may follow
         self._metadata = metadata
         self._failed: list[tuple[str, int]] = []
+        client_log = logging.Logger("librdkafka")  # noqa: LOG001  (none of the application's)
+        client_log.addFilter(self._client_says)
         sent_within_ms = max(1, int(timeout_s * 1000 * _SENT_WITHIN))
         self._producer = Producer(
             {
@@ -81,7 +89,9 @@ class Transactions:
                 "topic.metadata.propagation.max.ms": sent_within_ms // 2,  # then a topic that is not there is refused, not late
                 "request.timeout.ms": max(500, int(timeout_s * 300)),
                 "reconnect.backoff.max.ms": 1000,
-            }
+                "log_level": 6,
+            },
+            logger=client_log,
         )
 
     def open(self, timeout_s: float) -> None:
@@ -101,8 +111,8 @@ class Transactions:
             PermanentError: An output is refused and would be again; nothing of the transaction is in the log.
         """
         self._failed.clear()
-        self.failure = None
-        if not valid():
+        self.failure, self._exposed = None, False
+        if self.over or not valid() or (outputs and self._aborted_outputs):
             return Outcome.OVER
         begun = committing = False
         self._until = time.monotonic() + self._timeout_s
@@ -112,7 +122,9 @@ class Transactions:
             for output in outputs:
                 self._produce(output)
             if failure := self._flushed(valid):
-                return self._gave_up(failure, valid)
+                return self._gave_up(failure, outputs, valid)
+            self._producer.poll(0)
+            self._exposed = True  # brokers tell outputs that come again by their numbers, but not what follows
             if offsets:
                 self._persist(lambda: self._send(offsets), valid)
             committing = True
@@ -123,7 +135,8 @@ class Transactions:
         except KafkaException as e:
             error = _error(e)
             may_abort = begun and (error.txn_requires_abort() or not committing)  # or else it may be committed
-            return self._gave_up(error, valid) if may_abort else self._over(error)
+            return self._gave_up(error, outputs, valid) if may_abort else self._over(error)
+        self._producer.poll(0)  # for the client's log
         return Outcome.COMMITTED
 
     def close(self) -> None:
@@ -180,11 +193,14 @@ class Transactions:
             else:
                 return
 
-    def _gave_up(self, error: KafkaError, valid: Callable[[], bool]) -> Outcome:
-        """Abort, so that another transaction can be tried; the end of this producer if that cannot be."""
+    def _gave_up(self, error: KafkaError, outputs: Sequence[Output], valid: Callable[[], bool]) -> Outcome:
+        """Abort, so that other offsets can be tried; the end of this producer if that cannot be, or if outputs are to come again.
+
+        Those are not aborted here: taking the id does, and has brokers refuse what of them is still under way.
+        """
         refused = next((f for f in self._failed if f[1] in _REFUSED), None)
         self.failure = error
-        if error.fatal() or not valid():
+        if error.fatal() or not valid() or (outputs and refused is None):
             return self._over(error)
         self._until = time.monotonic() + self._timeout_s
         try:
@@ -192,10 +208,18 @@ class Transactions:
         except KafkaException as e:
             return self._over(_error(e))
         if refused is not None:
+            self._aborted_outputs, self.why = True, "an output of it was refused"
             topic, code = refused
             raise PermanentError(f"an output to topic {topic} is refused: {KafkaError(code).str()}")
-        _log.warning("transaction aborted, its records are processed again: %s: %s", error.name(), error.str())
+        self._producer.poll(0)
+        _log.warning("transaction aborted, its offsets are committed again: %s: %s", error.name(), error.str())
         return Outcome.ABORTED
+
+    def _client_says(self, record: logging.LogRecord) -> bool:
+        """Note a lost connection, which the client tells nowhere but in its log; nothing of that is logged."""
+        if self._exposed and (said := record.getMessage()).startswith(("FAIL", "REQTMOUT")):
+            self.over, self.why = True, f"a connection was lost while it committed: {said}"
+        return False
 
     def _over(self, error: KafkaError) -> Outcome:
         self.why = f"its transactions are over: {error.name()}"

@@ -1,7 +1,12 @@
 """Directed checks of rules whose breach chance does not find, or not soon: each takes a copy of the modules, asserts one rule."""
 
+import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 
+from confluent_kafka import KafkaError, TopicPartition
+
+from autoscaler.errors import PermanentError
 from tests.handover.mutants import Copy
 
 L = 10.0
@@ -243,6 +248,83 @@ def the_plan_remembers_whom_to_fence(copy: Copy) -> None:
     """Its heartbeats may be gone when it is found to be over."""
     state, worker = _ended(copy, spoken=False)
     assert state.to_fence() == (worker,)
+
+
+class _Client:
+    """Stands for a producer: fails outputs by these errors, loses a connection while it commits, or is well."""
+
+    def __init__(self, _: dict[str, object], *, logger: logging.Logger) -> None:
+        self._log, self.lost, self.losing = logger, False, False
+        self.fails: int | None = None
+        self.calls: list[str] = []
+
+    def produce(self, *_: object, on_delivery: Callable[[KafkaError | None, object], None], **__: object) -> None:
+        on_delivery(None if self.fails is None else KafkaError(self.fails), None)
+
+    def flush(self, _: float) -> int:
+        return 0
+
+    def poll(self, _: float) -> int:
+        if self.lost:
+            self._log.log(logging.INFO, "%s [%s] %s", "FAIL", "rdkafka#producer-1", "Disconnected")
+        self.lost = False
+        return 0
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def abort_transaction(self, _: float) -> None:
+        self.calls.append("abort")
+
+    def commit_transaction(self, _: float) -> None:
+        self.calls.append("commit")
+        self.lost = self.losing
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        self.calls.append("offsets")
+
+
+def _transactions(copy: Copy) -> tuple[SimpleNamespace, _Client, object]:
+    module = copy.module("autoscaler.worker.transactions")
+    vars(module)["Producer"] = _Client
+    made = module.Transactions({}, "g", "u", timeout_s=9.0, metadata=lambda: None)
+    return made, made._producer, module.Output(topic="to", value="a")
+
+
+def outputs_that_are_given_up_are_the_last(copy: Copy) -> None:
+    """Given up in time, or refused for what they are: no output follows under the same id; offsets may, after a refusal."""
+    here = [TopicPartition("from", 0, 7)]
+    made, client, output = _transactions(copy)
+    client.fails = KafkaError._MSG_TIMED_OUT
+    assert made.write([output], here, lambda: True).name == "OVER"
+    assert client.calls == ["begin"], "who takes the id aborts it, under a new epoch"
+    made, client, output = _transactions(copy)
+    client.fails = KafkaError.MSG_SIZE_TOO_LARGE
+    try:
+        made.write([output], here, lambda: True)
+    except PermanentError:
+        client.fails = None
+    assert made.write([], here, lambda: True).name == "COMMITTED"
+    assert made.write([output], here, lambda: True).name == "OVER"
+    assert client.calls == ["begin", "abort", "begin", "offsets", "commit"]
+
+
+def a_commit_whose_connection_was_lost_is_the_last(copy: Copy) -> None:
+    """What was sent twice may come late, and would count for the next transaction."""
+    made, client, output = _transactions(copy)
+    client.lost = True
+    here = [TopicPartition("from", 0, 7)]
+    assert made.write([output], here, lambda: True).name == "COMMITTED", "lost before it"
+    assert not made.over
+    offsets, run, said = copy.module("autoscaler.worker.offsets"), copy.module("autoscaler.worker.delivery").Run, list[str]()
+    lease = SimpleNamespace(until=10.0)
+    mine = run(tp=copy.module(_RECORDS).Tp("t", 0), topic="from", epoch=1, position=9, processed=9, committed=0)
+    committing = offsets.Offsets(None, "u", lease, lambda: 0.0, made, said.append)
+    client.losing = True
+    assert committing.commit_with([output], {mine: 9}).name == "COMMITTED"
+    assert mine.committed == 9
+    assert len(said) == 1
+    assert made.write([output], here, lambda: True).name == "OVER"
 
 
 def an_outage_is_no_loss(copy: Copy) -> None:

@@ -13,6 +13,7 @@ from tests.handover.mutants import Copy, Edit
 WORKER, STATE, PLANNING, EXPIRY = "handover.worker_state", "handover.controller_state", "handover.planning", "handover.expiry"
 _CONTROLLER = "tests.handover.simulation.controller"
 _APPLICATION = "tests.handover.simulation.worker"
+_TRANSACTIONS, _OFFSETS = "worker.transactions", "worker.offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +445,11 @@ OWN = (
 )
 EXACTLY_ONCE = (
     Mutation(
+        "a controller reads only what is committed before it decides",
+        (Edit(_CONTROLLER, "end, beats = world.control.end, world", "end, beats = world.control.stable, world"),),
+        seed=234,
+    ),
+    Mutation(
         "who commits in transactions is said to be over before it is fenced",
         (
             Edit(STATE, "unfenced = frozenset(self.to_fence())", "unfenced = frozenset[Incarnation]()"),
@@ -499,15 +505,30 @@ EXACTLY_ONCE = (
         seed=235,
     ),
     Mutation(
-        "what was aborted counts as processed",
+        "an incarnation writes on after its outputs were given up",
         (
+            Edit(_TRANSACTIONS, " or (outputs and refused is None):", ":"),
+            Edit(_APPLICATION, "    OVER = auto()\n", "    OVER = auto()\n    ABORTED = auto()\n"),
             Edit(
                 _APPLICATION,
-                "            if outcome is Outcome.COMMITTED:\n                run.processed",
-                "            if True:\n                run.processed",
+                '            world.reached("given up")\n            return Outcome.OVER\n',
+                "            give_up = partial(world.transactions.abort, uuid, number)\n"
+                '            yield self.send("commit", give_up, to="offsets", timeout_s=_CALL_S)\n'
+                "            return Outcome.ABORTED\n",
             ),
         ),
-        seed=2,
+        directed=directed.outputs_that_are_given_up_are_the_last,
+        seed=21,
+    ),
+    Mutation(
+        "an incarnation writes on after an output was refused",
+        (Edit(_TRANSACTIONS, " or (outputs and self._aborted_outputs):", ":"),),
+        directed=directed.outputs_that_are_given_up_are_the_last,
+    ),
+    Mutation(
+        "an incarnation writes on after a connection was lost while it committed",
+        (Edit(_OFFSETS, "if outcome is Outcome.OVER or self._transactions.over:", "if outcome is Outcome.OVER:"),),
+        directed=directed.a_commit_whose_connection_was_lost_is_the_last,
     ),
 )
 ALL = (*LISTED, *OWN, *EXACTLY_ONCE)

@@ -7,9 +7,9 @@ import pytest
 from autoscaler.errors import SettingsError
 from autoscaler.handover.commit_metadata import transactional_id
 from autoscaler.handover.controller_state import ControllerState
-from autoscaler.handover.records import Tp
+from autoscaler.handover.records import Left, Released, Tp
 from autoscaler.handover.worker_events import GivenUp, Lapse
-from autoscaler.handover.worker_state import WorkerState
+from autoscaler.handover.worker_state import WorkerState, given_back
 from autoscaler.worker.delivery import Batch, Intake, Lease, Run
 from autoscaler.worker.settings import WorkerSettings, worker_settings
 from tests.handover.controller_driver import CONTROL, LEASE, P0, A, B, C, G, Log, alive
@@ -130,16 +130,36 @@ def test_only_what_was_handed_out_goes_into_the_transaction() -> None:
     assert batch.reached() == {one: 2}
 
 
-def test_what_was_aborted_comes_again_in_order_but_for_what_is_given_up() -> None:
+def test_nothing_of_a_batch_that_does_not_count_is_kept() -> None:
     kept, lost = run(0), run(1)
     made, batch = intake(kept, lost, kept)
     list(batch)
     lost.stopping = True
-    assert made.finish(processed=False, again=True), "somebody waits for it"
+    assert made.finish(processed=False), "a worker waits for it"
     assert (kept.processed, lost.processed, kept.handed, lost.handed) == (0, 0, False, False)
-    again = made.fetch(Lease(until=float("inf")))
-    assert again is not None
-    assert [m.offset() for m in again] == [0, 2]
+    assert made._carry == []
+
+
+def test_an_incarnation_that_is_over_gives_back_all_that_it_holds() -> None:
+    w = Driven().joined().holding()
+    (released,) = given_back(w.state)
+    assert (released.tp, released.epoch, released.failed) == (next(iter(w.state.active)), w.state.epoch, False)
+    w.feed(GivenUp(why="fenced"))
+    assert given_back(w.state) == ()
+
+
+def test_what_an_incarnation_gives_back_it_has_not_lost() -> None:
+    """Owner after owner may end because a topic takes no outputs: none of them parks a partition (rule 9)."""
+    for gives_back in (False, True):
+        log = alive(B)
+        log.beat(A)
+        plan = log.plan({P0: A})
+        log.beat(A, owned={P0: plan.epoch.number}, epoch=plan.epoch.number)
+        if gives_back:
+            log.say(Released(group=G, tp=P0, worker=A, control_id=CONTROL, epoch=plan.epoch.number, offset=-1))
+        log.say(Left(group=G, worker=A, control_id=CONTROL))
+        assert (log.state.lost() == {}) is gives_back
+        assert log.state.orphans() == {P0}
 
 
 @pytest.mark.parametrize(

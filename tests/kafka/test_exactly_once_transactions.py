@@ -118,8 +118,11 @@ def test_what_is_refused_for_what_it_is_is_said_and_nothing_of_it_remains(
     with pytest.raises(PermanentError, match=f"an output to topic {refused.topic} is refused"):
         transactions.write([Output(topic=to, value="a"), refused], [TopicPartition(source, 0, 7)], always)
     assert (seen(broker, to), committed(broker, group, source)) == ([], -1001)
-    assert transactions.write([Output(topic=to, value="b")], [TopicPartition(source, 0, 7)], always) is Outcome.COMMITTED
-    assert seen(broker, to) == [b"b"]
+    again = [Output(topic=to, value="b")], [TopicPartition(source, 0, 7)], always
+    assert transactions.write([], [TopicPartition(source, 0, 5)], always) is Outcome.COMMITTED
+    assert transactions.write(*again) is Outcome.OVER, "what was given up would come with it if a broker had left it open"
+    assert make("next").write(*again) is Outcome.COMMITTED
+    assert (seen(broker, to), committed(broker, group, source)) == ([b"b"], 7)
 
 
 class Interrupted(list[Output]):
@@ -142,15 +145,17 @@ class Interrupted(list[Output]):
             os.kill(self.pid, signal.SIGCONT)
 
 
-def test_what_cannot_be_sent_in_time_is_aborted_and_can_be_tried_again(
+def test_what_cannot_be_sent_in_time_is_given_up_and_can_be_tried_by_another_incarnation(
     own_broker: Broker, make: Make, make_topic: MakeTopic, group: str
 ) -> None:
     source, to = make_topic(cluster=own_broker), make_topic(cluster=own_broker)
     transactions = make("u", timeout_s=15.0, cluster=own_broker)  # given up after 9 s, looked at once a second
     outputs = Interrupted([Output(topic=to, value="a"), Output(topic=to, value="b")])
     outputs.pid, outputs.given_up = own_broker.pid or 0, lambda: bool(transactions._failed)
-    assert transactions.write(outputs, [TopicPartition(source, 0, 2)], always) is Outcome.ABORTED, transactions.why
-    assert transactions.write(list.copy(outputs), [TopicPartition(source, 0, 2)], always) is Outcome.COMMITTED
+    assert transactions.write(outputs, [TopicPartition(source, 0, 2)], always) is Outcome.OVER
+    fence(own_broker.connection(), group, "u", LONG_S)
+    another = make("another", timeout_s=15.0, cluster=own_broker)
+    assert another.write(list.copy(outputs), [TopicPartition(source, 0, 2)], always) is Outcome.COMMITTED
     found = seen(own_broker, to), committed(own_broker, group, source)
     assert found == ([b"a", b"b"], 2), written(own_broker, to)
 

@@ -32,6 +32,7 @@ class Writes:
 
     ends: Outcome | BaseException = Outcome.COMMITTED
     why: str = "fenced"
+    over: bool = False
     offsets: list[dict[int, int]] = field(default_factory=list)
 
     def write(self, _outputs: object, offsets: Sequence[TopicPartition], _valid: Callable[[], bool]) -> Outcome:

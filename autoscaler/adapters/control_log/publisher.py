@@ -33,6 +33,7 @@ from autoscaler.adapters.kafka.control_topics import (
 )
 from autoscaler.adapters.kafka.durability import Durability
 from autoscaler.adapters.kafka.fencing import fence
+from autoscaler.adapters.kafka.open_transactions import open_transactions
 from autoscaler.clients.secrets import stamp
 from autoscaler.errors import FencedError, SettingsError, TransientError
 from autoscaler.handover.codec import encode, encode_key, partition_for
@@ -41,7 +42,7 @@ from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Expired, TakeOver, Tp
-from autoscaler.model import GroupState
+from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import Clock, PlanIntent
 from autoscaler.topic_selection import means, names
 
@@ -232,7 +233,7 @@ class KafkaControl:
             log.wait_for(CONTROL_TOPIC, log.end(CONTROL_TOPIC), timeout_s=_HIDDEN_S)
         except TransientError:
             self._commit([(encode_key(("left", self._group, "", "")), None)])
-            log.wait_for(CONTROL_TOPIC, log.end(CONTROL_TOPIC), timeout_s=TRANSACTION_TIMEOUT_S + 2 * _CALL_S)
+            self._wait_for_control(log, log.end(CONTROL_TOPIC), timeout_s=TRANSACTION_TIMEOUT_S + 2 * _CALL_S)
         log.wait_for(HEARTBEAT_TOPIC, log.end(HEARTBEAT_TOPIC), timeout_s=_CALL_S)
 
     # --- reading ---
@@ -258,11 +259,20 @@ class KafkaControl:
         If it stays hidden, the next call takes the transactional id again and makes it visible.
         """
         try:
-            log.wait_for(CONTROL_TOPIC, self._barrier, timeout_s=_CALL_S)
+            self._wait_for_control(log, self._barrier, timeout_s=_CALL_S)
         except TransientError:
             self._transactions.unsure = True
             raise
         self._fold(log)
+
+    def _wait_for_control(self, log: LogReader, offset: int, *, timeout_s: float) -> None:
+        """Wait until the control log has been read so far; where an open transaction hides it, say which one and what ends it."""
+        try:
+            log.wait_for(CONTROL_TOPIC, offset, timeout_s=timeout_s)
+        except TransientError as e:
+            here = [TopicPartition(topic=CONTROL_TOPIC, partition=self._partition)]
+            found = open_transactions(self._connection, here, older_than_s=2 * TRANSACTION_TIMEOUT_S)
+            raise TransientError("; ".join((str(e), *found))) from e
 
     def _fold(self, log: LogReader) -> None:
         fold(log, self._state, self._latencies, self._group)

@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from autoscaler.adapters.kafka.control_topics import Connection, client, client_log
+from autoscaler.adapters.kafka.open_transactions import LONGEST_S, open_transactions
 from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, is_end
 from autoscaler.model import Span
 from autoscaler.model import TopicPartition as Partition
@@ -37,6 +38,8 @@ class KafkaMarkers:
         self._asked: dict[str, dict[Partition, Span]] = {}  # by group
         self._found: dict[tuple[Partition, Span], bool] = {}
         self._silent: dict[Partition, tuple[int, float]] = {}  # rounds without an answer, and when (monotonic) to ask again
+        self._hidden: dict[Partition, Span] = {}  # whose end could not be reached: a transaction is open before it
+        self._say_at = 0.0
         self._last: Partition | None = None  # asked for: the next round goes on behind it
         self._lock, self._news, self._stop = threading.Lock(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -70,8 +73,9 @@ class KafkaMarkers:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._news.wait()
+            self._news.wait(_SELDOM_S if self._hidden else None)
             self._news.clear()
+            self._say_open()
             due = self._due()
             if due and not self._stop.is_set():
                 try:
@@ -83,6 +87,16 @@ class KafkaMarkers:
             with self._lock:
                 if self._unanswered():
                     self._news.set()  # those that did not answer, or are more than were asked for together
+
+    def _say_open(self) -> None:
+        """Say now and then what hides the end of partitions that are still asked for."""
+        with self._lock:
+            asked = {(p, s) for spans in self._asked.values() for p, s in spans.items()}
+            self._hidden = {p: s for p, s in self._hidden.items() if (p, s) in asked}
+        if self._hidden and time.monotonic() >= self._say_at:
+            self._say_at = time.monotonic() + _SELDOM_S
+            for line in open_transactions(self._connection, self._hidden, older_than_s=LONGEST_S):
+                client_log.warning("%s", line)
 
     def _unanswered(self) -> dict[Partition, Span]:
         """Return what nothing is known of, of each partition one span; and forget what no group asks for any more."""
@@ -133,6 +147,8 @@ class KafkaMarkers:
         if (span := left.pop(partition, None)) is None:
             return
         if error is None or is_end(message):
+            if error is not None and message.offset() < span.end:
+                self._hidden[partition] = span
             self._know(partition, span, nothing=error is not None or message.offset() >= span.end)
         else:
             client_log.info("the end of %s could not be looked at: %s", partition, error.name())

@@ -120,6 +120,7 @@ class Coordinator:
 
     epochs: dict[str, int] = field(default_factory=dict)
     begun: dict[str, float] = field(default_factory=dict)
+    leaderless: bool = False  # what is aborted now gets no marker: it stays open until the id's next one
 
     def init(self, name: str, log: ControlLog) -> int:
         """Take over a transactional id: whoever had it can write nothing any more, and what it had open is aborted."""
@@ -143,8 +144,8 @@ class Coordinator:
         return True
 
     def abort(self, name: str, log: ControlLog) -> None:
-        self.begun.pop(name, None)
-        log.close(name, commit=False)
+        if self.begun.pop(name, None) is not None and not self.leaderless:
+            log.close(name, commit=False)
 
     def expire(self, name: str, log: ControlLog, began: float) -> None:
         """Abort a transaction that outlived its timeout, which fences its producer as a takeover would."""

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     PAUSE_CONTROLLER = "pause_controller"
     HANG = "hang"
     FAILOVER = "failover"
+    LEADERLESS = "leaderless"
     TRIM = "trim"
     COMPACT = "compact"
     STRANGE = "strange"
@@ -115,6 +116,8 @@ def draw(seed: int) -> Schedule:
     exactly_once = apart.random() < _EXACTLY_ONCE
     if exactly_once:
         faults += _transactions(apart)
+    if (apart := random.Random(f"control markers {seed}")).random() < _CONTROL_MARKERS:
+        faults += _control_markers(apart)
     return Schedule(
         seed=seed,
         drift=rng.choice((0.0, 0.02, 0.11)),
@@ -272,9 +275,27 @@ def _transactions(rng: random.Random) -> Iterator[Fault]:
             kind = rng.choice((Kind.PAUSE, Kind.PAUSE, Kind.PAUSE, Kind.CUT, Kind.CRASH))
             for_s = round(rng.uniform(0.5, 2.5) * LEASE_S, 3)
             yield Fault(kind=kind, on=site, nth=rng.randrange(often), for_s=for_s)
+    for _ in range(rng.randint(0, 3)):  # a request or its answer is lost, or it comes late; then markers are not written, too
+        kind = rng.choice((Kind.LOSE, Kind.LOSE_ACK, Kind.LATE, Kind.LATE))
+        nth, for_s = rng.randrange(40), _for(rng, LEASE_S)
+        yield Fault(kind=kind, on="commit", nth=nth, for_s=for_s)
+        if rng.random() < 0.5:
+            yield Fault(kind=Kind.LEADERLESS, on="commit", nth=nth, for_s=for_s)
+
+
+def _control_markers(rng: random.Random) -> Iterator[Fault]:
+    """Replace or end a controller in the middle of a transaction, of which only half may be there, and which gets no marker."""
+    for _ in range(rng.randint(1, 2)):
+        site, nth, for_s = rng.choice(("begun", "ended")), rng.randrange(12), round(rng.uniform(0.5, 3.0), 3)
+        yield Fault(kind=Kind.LEADERLESS, on=site, nth=nth, for_s=for_s, to="control")
+        if rng.random() < 0.6:
+            kind = rng.choice((Kind.CRASH_CONTROLLER, Kind.PAUSE_CONTROLLER))
+            yield Fault(kind=kind, on=site, nth=nth, for_s=for_s)
+            yield Fault(kind=Kind.SECOND, on=site, nth=nth, for_s=round(for_s * rng.uniform(0.1, 0.9), 3))
 
 
 _EXACTLY_ONCE = 0.4  # share of the histories
+_CONTROL_MARKERS = 0.2
 _MAKERS = (
     (_processes, 0.4),
     (_steps, 0.4),

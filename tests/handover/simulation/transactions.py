@@ -1,6 +1,8 @@
 """The coordinator of the workers' transactions: who may complete one, what it brings, and what readers of committed records see.
 
 An output is told by the record that it came from. What must hold: each output once, and committed offsets that never go back.
+Two things that brokers get wrong are here: what is aborted while a partition has no leader stays open in the log, and the same
+producer's next commit brings it too; and a request that comes late counts for whatever transaction its producer has open then.
 """
 
 from collections import defaultdict
@@ -28,6 +30,8 @@ class Transactions:
     epochs: dict[str, int] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    leaderless: bool = False  # what is aborted now gets no marker
+    hanging: dict[str, list[Open]] = field(default_factory=dict)  # has got none
     seen: dict[Tp, set[int]] = field(default_factory=lambda: defaultdict(set))  # records with an output, as readers see it
 
     def init(self, uuid: str) -> int:
@@ -37,9 +41,13 @@ class Transactions:
         return self.epochs[uuid]
 
     def write(self, uuid: str, epoch: int, transaction: Open) -> bool:
-        """Take outputs and offsets; false if fenced. What comes after its transaction has ended is refused by its numbers."""
-        if self.epochs.get(uuid) != epoch or transaction.number <= self.ended.get(uuid, 0):
+        """Take outputs and offsets; false if fenced, or if it comes late and nothing is open that it would count for."""
+        if self.epochs.get(uuid) != epoch:
             return False
+        if transaction.number <= self.ended.get(uuid, 0):
+            if (now := self.open.get(uuid)) is None:
+                return False
+            transaction = _with(now, transaction)
         self.open[uuid] = transaction
         return True
 
@@ -47,13 +55,20 @@ class Transactions:
         """Return what is to be committed now; true if it has been before, false if it cannot be any more."""
         if self.epochs.get(uuid) != epoch:
             return False
-        if number <= self.ended.get(uuid, 0):
+        if number <= self.ended.get(uuid, 0) and uuid not in self.open:
             return True
-        self.ended[uuid] = number
-        return self.open.pop(uuid, False)
+        found = self.open.pop(uuid, None)
+        if found is None:
+            return False
+        self.ended[uuid] = found.number
+        for hanging in self.hanging.pop(uuid, ()):
+            found = _with(hanging, found)
+        return found
 
     def abort(self, uuid: str, number: int | None = None) -> None:
         found = self.open.pop(uuid, None)
+        if found is not None and self.leaderless:
+            self.hanging.setdefault(uuid, []).append(found)
         ended = number if number is not None else found.number if found is not None else 0
         self.ended[uuid] = max(self.ended.get(uuid, 0), ended)
 
@@ -69,3 +84,9 @@ class Transactions:
             twice += [(tp, o) for o in range(first, end) if o in self.seen[tp]]
             self.seen[tp].update(range(first, end))
         return twice
+
+
+def _with(one: Open, other: Open) -> Open:
+    """Return both as one transaction; of two offsets of a partition the other's counts."""
+    offsets = {tp: (tp, offset, epoch) for tp, offset, epoch in (*one.offsets, *other.offsets)}
+    return Open(max(one.number, other.number), (*one.outputs, *other.outputs), tuple(offsets.values()))

@@ -37,7 +37,6 @@ class Outcome(Enum):
     """What became of a transaction, as ``transactions.Outcome``."""
 
     COMMITTED = auto()
-    ABORTED = auto()
     OVER = auto()
 
 
@@ -72,6 +71,8 @@ class Loop:
     epoch: int = 0  # of its transactional id
     transactions: int = 0
     transacting: bool = False
+    exposed: bool = False  # an answer was lost while it committed
+    given_back: tuple[Released, ...] = ()
     awake: Answer = field(default_factory=Answer)
 
 
@@ -349,7 +350,8 @@ class Worker(Process):
         if outcome is Outcome.COMMITTED:
             for run, offset in wanted.items():
                 run.committed = offset
-        elif outcome is Outcome.OVER:
+        if outcome is Outcome.OVER or loop.exposed:
+            loop.given_back = machine.given_back(loop.state)
             self.step(loop, worker_events.GivenUp(why="its transactions are over"))
         return outcome
 
@@ -361,7 +363,8 @@ class Worker(Process):
         self.reach("transaction")
         written = yield self.send("commit", lambda: world.write(uuid, epoch, transaction), to="offsets", timeout_s=_CALL_S)
         if written is None:
-            return (yield from self._abort(loop, number))
+            world.reached("given up")
+            return Outcome.OVER
         if not written:
             world.reached("a zombie's transaction refused")
             return Outcome.OVER
@@ -371,19 +374,10 @@ class Worker(Process):
             if done is not None or not self.valid(loop):
                 break
             world.reached("a transaction's end asked for again")
+            loop.exposed = True
         if not done:
             world.reached("a zombie's commit refused")
         return Outcome.COMMITTED if done else Outcome.OVER
-
-    def _abort(self, loop: Loop, number: int) -> Transacted:
-        """Give up what may have been written, so that the records can be handed out again."""
-        world, uuid, epoch = self.world, loop.me.uuid, loop.epoch
-        while self.valid(loop):
-            done = yield self.send("commit", lambda: world.abort(uuid, epoch, number), to="offsets", timeout_s=_CALL_S)
-            if done is not None:
-                world.reached("aborted and handed out again")
-                return Outcome.ABORTED if done else Outcome.OVER
-        return Outcome.OVER
 
     def _fence_own(self, loop: Loop) -> Commits:
         """Take the lapsed incarnation's own id before saying that it has left; nothing is said if that fails."""
@@ -468,7 +462,7 @@ class Worker(Process):
     def _rejoin(self, loop: Loop) -> Thread:
         yield loop.idle
         if (yield from self._fence_own(loop)):
-            yield self._send_control("left", self._left(loop))
+            yield self._send_left(loop)
         loop.closed = True
         self.world.reached("rejoin")
         self.loop = self._join()
@@ -481,9 +475,14 @@ class Worker(Process):
         if loop.state.lapsed:
             yield loop.idle
             if (yield from self._fence_own(loop)):
-                yield self._send_control("left", self._left(loop))
+                yield self._send_left(loop)
         yield 0.1
         self.world.left(self)
+
+    def _send_left(self, loop: Loop) -> Answer:
+        for released in loop.given_back:
+            self._send_released(loop, released)
+        return self._send_control("left", self._left(loop))
 
     def _left(self, loop: Loop) -> Left:
         if self.batch:

@@ -6,14 +6,13 @@ a partition without an owner for longer than the bound once faults have stopped,
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
 from autoscaler.handover.codec import decode, encode, key_of
 from autoscaler.handover.commit_metadata import commit_metadata
 from autoscaler.handover.records import Heartbeat, Incarnation, Plan, TakeOver, Tp, Unparked
-from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets, Pair
+from tests.handover.simulation.broker import ControlLog, Coordinator, HeartbeatLog, Offsets
 from tests.handover.simulation.controller import TX, Controller
 from tests.handover.simulation.runtime import FINE, Agenda, Fate, Process
 from tests.handover.simulation.schedule import FAULTS_END_S, LEASE_S, WORKERS, Fault, Kind, Schedule
@@ -118,11 +117,16 @@ class World(Agenda):
         if controller is self._leader:
             raise Violation(Promise.LATEST_LEADS, f"{controller.name} ends and is the latest")
 
-    def end_transaction(self, controller: Controller, epoch: int, log: ControlLog, pairs: Sequence[Pair]) -> bool:
-        """Commit what a controller has written; whoever commits that it has taken over is the latest from then on."""
+    def end_transaction(self, epoch: int, log: ControlLog) -> bool:
+        """Commit what a controller has written; whoever the log says has taken over last is the latest from then on.
+
+        That may be one whose transaction got no marker: this one brings it.
+        """
         done = self.coordinator.commit(TX, epoch, log)
-        if done and log is self.control and any(isinstance(decode(*pair).record, TakeOver) for pair in pairs):
-            self._leader = controller
+        if done and log is self.control:
+            records = (e.decoded(log.topic_id).record for e in reversed(log.entries) if e.tx is None)
+            latest = next((r for r in records if isinstance(r, TakeOver) and r.group == GROUP), None)
+            self._leader = next((c for c in self.controllers if latest and c.incarnation == latest.incarnation), None)
         return done
 
     def taken_over(self, controller: Controller) -> None:
@@ -180,12 +184,6 @@ class World(Agenda):
             if self.committed_or(tp, 0) > offset:
                 raise Violation(Promise.OFFSETS_GROW, f"{tp} from {self.committed_or(tp, 0)} to {offset} by {uuid}")
         return self.commit(list(found.offsets))
-
-    def abort(self, uuid: str, epoch: int, number: int) -> bool:
-        if self.transactions.epochs.get(uuid) != epoch:
-            return False
-        self.transactions.abort(uuid, number)
-        return True
 
     def fence(self, uuid: str) -> bool:
         if uuid in self.transactions.open:
@@ -345,6 +343,10 @@ class World(Agenda):
                 self.later(fault.for_s, lambda: log.close(tx, commit=self.random() < 0.5))
             case Kind.FAILOVER:
                 self.away_until[fault.to] = min(FAULTS_END_S, self.t + fault.for_s)
+            case Kind.LEADERLESS:
+                where = self.coordinator if fault.to == "control" else self.transactions
+                where.leaderless = True
+                self.later(fault.for_s, lambda: setattr(where, "leaderless", False))
             case Kind.TRIM:
                 self.heartbeats.trim(fault.partition)
             case Kind.COMPACT:
