@@ -60,6 +60,6 @@ def test_a_tail_behind_one_counts_as_nothing_and_is_said(
             until("it is said", lambda: "abort --topic" in caplog.text)
         assert markers.of("g").empty() == {hidden: span}
         markers.of("g").ask({})
-        until("it is forgotten", lambda: not tails._hidden)
+        until("it is forgotten", lambda: not markers._hidden)
     finally:
         markers.close()
