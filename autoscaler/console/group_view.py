@@ -268,10 +268,7 @@ def _consumers(cycle: Cycle) -> str:
     if cycle.mode != "advise":
         return consumers_text(cycle.consumers_now, requested=cycle.consumers)
     return consumers_text(
-        cycle.consumers_now,
-        advised=cycle.consumers,
-        recommended=cycle.recommended,
-        recommended_age_s=cycle.recommended_age_s,
+        cycle.consumers_now, advised=cycle.consumers, recommended=cycle.recommended, recommended_age_s=cycle.recommended_age_s
     )
 
 

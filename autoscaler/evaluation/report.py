@@ -65,10 +65,7 @@ def _claims(results: Results) -> Section:
         "differ from "
         "stream to stream.",
         figures=(
-            Shown(
-                figure=figures.against_published(results, cost=False),
-                caption="Mean Rscore of the twelve.",
-            ),
+            Shown(figure=figures.against_published(results, cost=False), caption="Mean Rscore of the twelve."),
             Shown(figure=figures.against_published(results, cost=True), caption="Cardinal bin score of the twelve."),
         ),
         tables=tuple(t for t in found if t.rows),

@@ -78,10 +78,7 @@ def headline(results: Results) -> Table:
         rows.append(_compared(f"delta {delta}: Rscore of MWF against NFD, %", claim.r_score_against_nfd, found, tolerance))
         rows.append(
             _compared(
-                f"delta {delta}: consumers of MWF above the fewest, %",
-                claim.consumers_above_fewest,
-                mwf.cbs_percent,
-                tolerance,
+                f"delta {delta}: consumers of MWF above the fewest, %", claim.consumers_above_fewest, mwf.cbs_percent, tolerance
             )
         )
     return Table(
@@ -239,13 +236,7 @@ def _lines(results: Results, places: list[tuple[int, int]], value: Callable[[Sco
 
 def _compared(what: str, printed: float, found: float, tolerance: float, *, digits: int = 1) -> tuple[str, ...]:
     off = found - printed
-    return (
-        what,
-        f"{printed:.{digits}f}",
-        f"{found:.{digits}f}",
-        f"{off:+z.{digits}f}",
-        _yes(abs(off) <= tolerance),
-    )
+    return (what, f"{printed:.{digits}f}", f"{found:.{digits}f}", f"{off:+z.{digits}f}", _yes(abs(off) <= tolerance))
 
 
 def _yes(within: bool) -> str:  # noqa: FBT001  it is the cell's content

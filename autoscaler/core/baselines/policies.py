@@ -8,6 +8,13 @@ times and what is under way are left to the caller, as in the papers.
 - ``tail_latency_1``, ``tail_latency_2``, ``linear``: Ezzeddine, Baude, Huet 2024, "Tail-Latency Aware and Resource-Efficient Bin
   Pack Autoscaling for Distributed Event Queues".
 
+What they take is the same in all: ``current``, the partitions of each consumer that runs; ``rates`` and ``lags``, records (or
+bytes) per second that arrive in every partition, and those that wait in it; ``mu``, what one consumer processes in a second,
+in the same unit; ``wanted_latency_s``, how long a record may wait; ``up_ratio`` and ``down_ratio``, the shares of ``mu`` that
+a consumer may be filled to, and to which fewer consumers may; ``rebalance_s``, how long no consumer processes anything when
+partitions are handed out anew; ``assignor``, Kafka's own, which gives a number of consumers what they get of the sorted
+partitions. A policy answers with the action, and the placement to have after it: ``current`` where there is nothing to do.
+
 What is known to be wrong with them is kept, for a baseline must be what it says:
 
 - Lag and rate are limits apart: a consumer that is full in both never drains.
@@ -43,19 +50,10 @@ class Action(StrEnum):
 
 
 def ll_ffd(rates: Mapping[P, float], lags: Mapping[P, float], *, mu: float, wanted_latency_s: float) -> Placement[P]:
-    """Deal partitions, the fastest first, to the least loaded consumer that has room for their rate and backlog (2022, appendix).
+    """Return partitions dealt, the fastest first, to the least loaded consumer that has room for their rate and backlog.
 
-    Where one fits nowhere, everything is dealt anew to one consumer more. Rates above ``mu`` and backlogs above
-    ``mu × wanted_latency_s`` are taken to be those.
-
-    Args:
-        rates: Records (or bytes) per second that arrive in every partition.
-        lags: Records (or bytes) that wait in every partition.
-        mu: What one consumer processes in a second, in the same unit.
-        wanted_latency_s: How long a record may wait.
-
-    Returns:
-        The partitions of each consumer, in the order in which they were dealt.
+    Where one fits nowhere, everything is dealt anew to one consumer more (2022, appendix). Rates above ``mu`` and backlogs above
+    ``mu × wanted_latency_s`` are taken to be those. The partitions of each consumer are in the order in which they were dealt.
 
     Raises:
         ValueError: An amount or limit is not a number that makes sense, or rates and lags are not of the same partitions.
@@ -74,28 +72,10 @@ def auto_scale_cg(
 ) -> tuple[Action, Placement[P]]:
     """Return AutoScaleCG's answer (2022): as many consumers as ``ll_ffd`` needs, up or down at once.
 
-    Args:
-        current: Partitions of each consumer that runs.
-        rates: As for ``ll_ffd``.
-        lags: As for ``ll_ffd``.
-        mu: As for ``ll_ffd``.
-        wanted_latency_s: As for ``ll_ffd``.
-
-    Returns:
-        The action, and the placement to have after it; ``current`` where there is nothing to do.
-
     Raises:
         ValueError: As of ``ll_ffd``; or ``current`` names a partition that has no rate, or one twice.
     """
-    _check(current, rates)
-    packed = ll_ffd(rates, lags, mu=mu, wanted_latency_s=wanted_latency_s)
-    if len(packed) > len(current):
-        return Action.UP, packed
-    if len(packed) < len(current):
-        return Action.DOWN, packed
-    if _violates(current, rates, lags, mu=mu, wanted_latency_s=wanted_latency_s):
-        return Action.REASSIGN, packed
-    return Action.NONE, current
+    return tail_latency_1(current, rates, lags, mu=mu, wanted_latency_s=wanted_latency_s, up_ratio=1.0, down_ratio=1.0)
 
 
 def tail_latency_1(
@@ -109,18 +89,6 @@ def tail_latency_1(
     down_ratio: float = 0.4,
 ) -> tuple[Action, Placement[P]]:
     """Return algorithm 1's answer (2024): up and reassign with consumers filled to ``up_ratio``, down only to ``down_ratio``.
-
-    Args:
-        current: Partitions of each consumer that runs.
-        rates: As for ``ll_ffd``.
-        lags: As for ``ll_ffd``.
-        mu: As for ``ll_ffd``.
-        wanted_latency_s: As for ``ll_ffd``.
-        up_ratio: Share of ``mu`` that a consumer may be filled to.
-        down_ratio: Share of ``mu`` to which fewer consumers may be filled.
-
-    Returns:
-        The action, and the placement to have after it; ``current`` where there is nothing to do.
 
     Raises:
         ValueError: As of ``auto_scale_cg``.
@@ -149,19 +117,6 @@ def tail_latency_2(
     down_ratio: float = 0.4,
 ) -> tuple[Action, Placement[P]]:
     """Return algorithm 2's answer (2024): algorithm 1's action, packed for the backlog that the rebalance itself will leave.
-
-    Args:
-        current: Partitions of each consumer that runs.
-        rates: As for ``ll_ffd``.
-        lags: As for ``ll_ffd``.
-        mu: As for ``ll_ffd``.
-        wanted_latency_s: As for ``ll_ffd``.
-        rebalance_s: How long no consumer processes anything when partitions are handed out anew.
-        up_ratio: As for ``tail_latency_1``.
-        down_ratio: As for ``tail_latency_1``.
-
-    Returns:
-        The action, and the placement to have after it; ``current`` where there is nothing to do.
 
     Raises:
         ValueError: As of ``auto_scale_cg``; or ``rebalance_s`` is negative.
@@ -209,17 +164,6 @@ def linear(
     assignor: Callable[[Sequence[P], int], Placement[P]] = in_ranges,
 ) -> tuple[Action, Placement[P]]:
     """Return the linear baseline's answer (2024): as many consumers as the total rate fills, whichever consumer then gets what.
-
-    Args:
-        current: Partitions of each consumer that runs.
-        rates: As for ``ll_ffd``.
-        mu: As for ``ll_ffd``.
-        up_ratio: As for ``tail_latency_1``.
-        down_ratio: As for ``tail_latency_1``.
-        assignor: Kafka's own assignment, which decides who gets what: from the partitions, sorted, and how many consumers.
-
-    Returns:
-        The action, and the placement to have after it; ``current`` where there is nothing to do.
 
     Raises:
         ValueError: As of ``auto_scale_cg``; ``mu`` or a ratio that is no number above 0, a rate that is none from 0 on.

@@ -1,5 +1,7 @@
 """The solvers behind one door: an optional library, one worker, a fixed seed, a limit of time. Part of *pack*."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoscaler.errors import PermanentError
@@ -22,35 +24,28 @@ class Solved(NamedTuple):
     seconds: float  # how long it took
 
 
-def _absent() -> PermanentError:
-    msg = "an exact plan needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler[exact]'"
-    return PermanentError(msg)
+def _of_solver(module: str) -> ModuleType:
+    """Return a module of OR-Tools, an extra that is loaded when an optimum is asked for.
+
+    Raises:
+        PermanentError: OR-Tools is not installed; the message says how to get it.
+    """
+    try:
+        return import_module(f"ortools.{module}")
+    except ImportError as error:
+        msg = "an exact plan needs OR-Tools, which is not installed: pip install 'kafka-group-autoscaler[exact]'"
+        raise PermanentError(msg) from error
 
 
 def new_model() -> "CpModel":
-    """Return an empty model for CP-SAT.
-
-    Raises:
-        PermanentError: OR-Tools is not installed; the message says how to get it.
-    """
-    try:
-        from ortools.sat.python.cp_model import CpModel  # noqa: PLC0415  an extra, needed by those who ask for an optimum only
-    except ImportError as error:
-        raise _absent() from error
-    return CpModel()
+    """Return an empty model for CP-SAT; errors as of ``_of_solver``."""
+    model: CpModel = _of_solver("sat.python.cp_model").CpModel()
+    return model
 
 
 def new_integer_program() -> "Solver":
-    """Return an empty integer program for SCIP, which comes with OR-Tools and chooses among columns better than CP-SAT.
-
-    Raises:
-        PermanentError: OR-Tools is not installed; the message says how to get it.
-    """
-    try:
-        from ortools.linear_solver import pywraplp  # noqa: PLC0415  as above
-    except ImportError as error:
-        raise _absent() from error
-    return pywraplp.Solver.CreateSolver("SCIP")
+    """Return an empty program for SCIP, which chooses among columns better than CP-SAT; errors as of ``_of_solver``."""
+    return _of_solver("linear_solver.pywraplp").Solver.CreateSolver("SCIP")
 
 
 def solve(model: "CpModel", hint: "Mapping[IntVar, bool]", seconds: float) -> Solved:
@@ -59,8 +54,7 @@ def solve(model: "CpModel", hint: "Mapping[IntVar, bool]", seconds: float) -> So
     One worker and a fixed seed, and the limit is first of all one of work done: equal input gives an equal answer, unless the
     machine is so slow that the time runs out before.
     """
-    from ortools.sat.python import cp_model  # noqa: PLC0415  as above
-
+    cp_model = _of_solver("sat.python.cp_model")
     for variable, value in hint.items():
         model.add_hint(variable, value)
     solver = cp_model.CpSolver()
