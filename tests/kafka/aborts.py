@@ -26,7 +26,7 @@ from tests.kafka.proxy import ProxiedCluster
 from tests.until import let_pass, until
 
 WORKERS, LEASE_S, CALL_S = 12, 10.0, 5.0
-SETTINGS = {"broker.session.timeout.ms": "60000"}  # a broker that stood still is not fenced when it comes back
+SETTINGS = {"broker.session.timeout.ms": "20000"}  # a broker that stood still is not fenced when it comes back
 GROUP, FROM, TO = "aborts", "from", "to"
 REFUSED = b"x" * 2_000_000
 ENOUGH_S = 300.0  # for what is under way when the faults are over

@@ -12,7 +12,7 @@ from autoscaler import jars
 from tests.kafka.late import LATE, SKIPPED, WANTED, Seen, tried_late, tried_skipped
 from tests.kafka.proxy import Proxied
 
-VERSIONS = ("4.1.1", "4.2.0", "4.3.1", "4.4.0")
+VERSIONS = ("4.1.1", "4.2.0", "4.2.1", "4.3.1", "4.4.0")
 
 
 def table(versions: tuple[str, ...]) -> tuple[list[str], bool]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler import jars
-from tests.kafka.late import LATE, OFFSET, WANTED, Seen, tried_late, tried_skipped
+from tests.kafka.late import LATE, OFFSET, SKIPPED, WANTED, Seen, tried_late, tried_skipped
 from tests.kafka.proxy import Proxied
 
 pytestmark = pytest.mark.timeout(300)
@@ -34,6 +34,11 @@ def test_a_request_that_comes_late_changes_nothing(proxied: Proxied, what: str) 
 def test_one_producer_that_goes_on_would_lose_or_repeat_something(proxied: Proxied, what: str, found: Seen) -> None:
     """That the check above sees what it is for."""
     assert tried_late(proxied, what, renews=False) == found
+
+
+@pytest.mark.slow
+def test_a_partition_without_a_leader_for_a_moment_repeats_nothing(tmp_path: Path) -> None:
+    assert tried_skipped(jars.KAFKA, tmp_path) == WANTED[SKIPPED]
 
 
 @pytest.mark.slow
