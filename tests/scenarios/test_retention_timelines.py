@@ -199,7 +199,7 @@ def test_retention_by_size_counts_as_well() -> None:
         ({"max_consumers": 5}, Reason.AT_MAXIMUM, (What.TAKES_MORE, {"wanted": 7, "setting": "max_consumers"}), 5),
         ({"max_consumers": 4}, Reason.AT_MAXIMUM, (What.TAKES_MORE, {"setting": "max_consumers"}), 4),
         ({"paused": "scale_up"}, Reason.PAUSED, (What.PAUSED, {"paused": "scale_up"}), 4),
-        ({"pinned": 4}, Reason.PINNED, (What.TAKES_MORE, {"setting": "pinned"}), 4),
+        ({"pinned": 4}, Reason.PINNED, (What.TAKES_MORE, {"setting": "holds.pinned"}), 4),
         ({"windows": [{"cron": "0 22 * * *", "duration_min": 60, "paused": "scale_up"}]}, Reason.FROZEN, (What.FROZEN, {}), 4),
     ],
 )

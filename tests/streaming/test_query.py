@@ -236,7 +236,7 @@ def test_somebody_elses_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_the_source_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "very-secret")
     given = settings(tmp_path).model_dump() | {
-        "clusters": [{"connection": {"bootstrap.servers": "a:1", "sasl.password": "env:KAFKA_PASSWORD"}}]
+        "clusters": [{"connection": {"bootstrap.servers": "a:1", "ssl.key.password": "env:KAFKA_PASSWORD"}}]
     }
     option = query.source_option(Settings.model_validate(given), {"kafka": 0})
     assert "env:KAFKA_PASSWORD" in option
