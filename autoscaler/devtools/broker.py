@@ -201,7 +201,7 @@ class Cluster:
         self,
         directory: Path | None = None,
         *,
-        nodes: int = 3,
+        nodes: int = 1,
         heap_mb: int = 256,
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
@@ -399,27 +399,6 @@ _PLAIN = {"listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTE
 
 class Broker(Cluster):
     """A cluster of one node."""
-
-    def __init__(
-        self,
-        directory: Path | None = None,
-        *,
-        heap_mb: int = 256,
-        settings: Mapping[str, str] | None = None,
-        authorizer: bool = False,
-        java_options: tuple[str, ...] = (),
-        bundle: jars.Bundle = jars.KAFKA,
-    ) -> None:
-        """Remember what to run; see ``Cluster``."""
-        super().__init__(
-            directory,
-            nodes=1,
-            heap_mb=heap_mb,
-            settings=settings,
-            authorizer=authorizer,
-            java_options=java_options,
-            bundle=bundle,
-        )
 
     @property
     def pid(self) -> int | None:

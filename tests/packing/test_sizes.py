@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.strategies  # noqa: F401  the profile without deadlines
-from autoscaler.packing.research.sizes import Size, choose_sizes
 from autoscaler.packing.vector.fill import Demand
+from tests.bench.sizes import Size, choose_sizes
 
 SMALL = Size(capacity=1, lag_capacity=1, price=1)
 MIDDLE = Size(capacity=2, lag_capacity=2, price=1.9)

@@ -1,11 +1,14 @@
 """Rules for partitions without a live owner: the first plan, a lost consumer, partitions added. They move nothing else."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from autoscaler.core.cycle.context import Cycle, Step, error_of
 from autoscaler.core.cycle.utilisation import of_each
 from autoscaler.core.guards.table import most_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scale_out import approach, limit_of_fit
-from autoscaler.model import Finding, Reason
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 from autoscaler.packing import Fitted
 
@@ -58,20 +61,12 @@ def replace_lost(cycle: Cycle) -> Step | None:
             mandatory=True,
         )
     rates = cycle.load.rates or assumed_rates(cycle.load.partitions, policy.usable_bytes_per_s, len(present.receivers))
-    target = cycle.planner.unowned(rates, policy.usable_bytes_per_s, present.owner, present.receivers)
-    receivers = sorted({target[p] for p in present.orphans})
-    return Step(
-        reason=Reason.WORKER_LOST,
-        findings=(lost, Finding.of(What.TAKEN_OVER, consumers=receivers)),
-        target=target,
-        hot=present.orphans,
-        mandatory=True,
-    )
+    return _placed(cycle, rates, present.orphans, Step(reason=Reason.WORKER_LOST, findings=(lost,), mandatory=True))
 
 
 def place_added(cycle: Cycle) -> Step | None:
     """Place partitions that appeared since the latest plan; the others stay."""
-    present, policy = cycle.present, cycle.policy
+    present = cycle.present
     if not present.unplaced or not cycle.load.rates:
         return None
     added = Finding.of(What.PARTITIONS_ADDED, partitions=present.unplaced)
@@ -83,12 +78,14 @@ def place_added(cycle: Cycle) -> Step | None:
             waiting=True,
             ordered=True,
         )
-    target = cycle.planner.unowned(cycle.load.rates, policy.usable_bytes_per_s, present.owner, present.receivers)
-    receivers = sorted({target[p] for p in present.unplaced})
-    return Step(
-        reason=Reason.PARTITIONS_CHANGED,
-        findings=(added, Finding.of(What.TAKEN_OVER, consumers=receivers)),
-        target=target,
-        hot=present.unplaced,
-        ordered=True,
+    return _placed(
+        cycle, cycle.load.rates, present.unplaced, Step(reason=Reason.PARTITIONS_CHANGED, findings=(added,), ordered=True)
     )
+
+
+def _placed(cycle: Cycle, rates: Mapping[TopicPartition, float], partitions: frozenset[TopicPartition], why: Step) -> Step:
+    """Return the step in which consumers that are there take partitions without an owner."""
+    present = cycle.present
+    target = cycle.planner.unowned(rates, cycle.policy.usable_bytes_per_s, present.owner, present.receivers)
+    taken = Finding.of(What.TAKEN_OVER, consumers=sorted({target[p] for p in partitions}))
+    return replace(why, findings=(*why.findings, taken), target=target, hot=partitions)

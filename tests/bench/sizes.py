@@ -1,4 +1,4 @@
-"""Which sizes of consumers to run, when they come in several at different prices. Part of *pack*.
+"""Which sizes of consumers to run, when they come in several at different prices. To compare with: nothing scales by it.
 
 Fill consumers of one size, then give each content to the cheapest size that holds it; of the results for each size the cheapest.
 """
