@@ -14,10 +14,10 @@ UNIT_PROCESSES ?= auto
 PROCESSES ?= 2
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install develop java browser jars demo check unit test chaos bench evaluate docs clean
+.PHONY: help install develop java browser jars demo check unit test kubernetes-test chaos bench evaluate docs clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 install: .venv/installed .venv/kernels ## make .venv with what the job and the demo need
 	@:
@@ -65,8 +65,13 @@ unit: .venv/tested .venv/kernels ## every test that needs neither Java nor jars 
 	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) $(TESTS) $(ARGS)
 
 # A file's tests in one process: most tests of a broker or a job wait. ARGS="-n 0" runs them one after the other.
-test: develop jars browser ## every test but those of make chaos: unit, and the real broker, Spark, Delta and browser
-	$(BIN)/python -m pytest -m "not slow" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
+test: develop jars browser ## every test but those of make chaos and make kubernetes-test: unit, and the real broker, Spark, Delta and browser
+	$(BIN)/python -m pytest -m "not slow and not kubernetes" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
+
+# Its output is not this target's: the tests ask for the path themselves.
+kubernetes-test: .venv/developed ## tests on a real Kubernetes control plane, built with Go the first time (a quarter of an hour)
+	@.ci/control-plane >/dev/null || [[ $$? -eq 3 ]]
+	$(BIN)/python -m pytest -m kubernetes $(TESTS) $(ARGS)
 
 chaos: develop jars ## an hour of kills, freezes, outages and long random runs; ARGS="--minutes 10 --seed 7"
 	@exec $(BIN)/python -m tests.chaos $(ARGS)

@@ -37,13 +37,18 @@ NEEDS = {
     "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"},
     "java": {"java"},
 }
-FOLDERS = {ROOT / "tests" / "kafka": "broker", ROOT / "tests" / "browser": "browser"}
+FOLDERS = {
+    ROOT / "tests" / "kafka": "broker",
+    ROOT / "tests" / "browser": "browser",
+    ROOT / "tests" / "kubernetes": "kubernetes",
+}
 MARKS = {
     "unit": "needs neither Java nor jars nor a browser: make unit",
     "spark": "needs a Spark session (Java)",
     "broker": "needs a real Kafka broker (Java, fetched jars)",
     "java": "starts Java itself",
     "browser": "needs Chromium",
+    "kubernetes": "needs a Kubernetes control plane (Go): make kubernetes-test",
     "slow": "longer than a minute; part of make chaos, left out of make test",
 }
 HEAVY = {"spark": 2, "broker": 1}

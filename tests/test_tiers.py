@@ -53,7 +53,18 @@ def test_a_test_that_asks_for_more_than_python_is_no_unit_test(tmp_path: Path) -
 
 
 def test_what_starts_brokers_or_a_browser_is_not_even_imported_for_unit_tests() -> None:
-    command = [sys.executable, "-m", "pytest", "-m", "unit", "--collect-only", "-q", "tests/kafka", "tests/browser"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "unit",
+        "--collect-only",
+        "-q",
+        "tests/kafka",
+        "tests/browser",
+        "tests/kubernetes",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 5, done.stdout  # nothing was collected
 
