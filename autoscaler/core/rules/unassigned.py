@@ -1,6 +1,5 @@
 """Rules for partitions without a live owner: the first plan, a lost consumer, partitions added. They move nothing else."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step, error_of
@@ -8,6 +7,7 @@ from autoscaler.core.cycle.utilisation import of_each
 from autoscaler.core.guards.table import most_consumers
 from autoscaler.core.load.group_load import assumed_rates
 from autoscaler.core.rules.scale_out import approach, limit_of_fit
+from autoscaler.core.sizing.planner import Rates
 from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 from autoscaler.packing import Fitted
@@ -83,7 +83,7 @@ def place_added(cycle: Cycle) -> Step | None:
     )
 
 
-def _placed(cycle: Cycle, rates: Mapping[TopicPartition, float], partitions: frozenset[TopicPartition], why: Step) -> Step:
+def _placed(cycle: Cycle, rates: Rates, partitions: tuple[TopicPartition, ...], why: Step) -> Step:
     """Return the step in which consumers that are there take partitions without an owner."""
     present = cycle.present
     target = cycle.planner.unowned(rates, cycle.policy.usable_bytes_per_s, present.owner, present.receivers)
