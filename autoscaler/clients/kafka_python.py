@@ -8,6 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -78,6 +79,19 @@ class _Direct(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
             raise
 
 
+class _Admin(KafkaAdminClient):  # type: ignore[misc]  # the library has no types
+    """Closes what it has opened where no broker answers: the library leaves a connection and a running thread."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._closed = False
+        try:
+            super().__init__(**settings)
+        except BaseException:
+            with suppress(AttributeError):  # where its settings were refused, nothing was opened
+                self.close()
+            raise
+
+
 def connect(connection: Mapping[str, Setting], deadline: float, address: str | None = None) -> KafkaAdminClient:
     """Return a client connected, at the latest by ``deadline`` (monotonic s), to ``address`` or else to the bootstrap servers.
 
@@ -95,7 +109,7 @@ def connect(connection: Mapping[str, Setting], deadline: float, address: str | N
     _reachable(servers, deadline)
     left_ms = max(1, int((deadline - time.monotonic()) * 1000))
     try:
-        return KafkaAdminClient(
+        return _Admin(
             proxy_url="direct://",
             **arguments,
             bootstrap_timeout_ms=left_ms,
