@@ -33,8 +33,10 @@ from autoscaler.clients.secrets import naming, of_cluster
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import Group, Settings
+from autoscaler.controller.actuator import Actuator
 from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.managed_actuator import ManagedConsumers
 from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.errors import Exit, FencedError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
@@ -101,22 +103,34 @@ class Job:
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
 
     def _controller(self, group: Group, site: Site) -> GroupController:
-        acts, managed = group.mode == "act", group.assignment == "managed"
         return GroupController(
             policy=group,
-            connect=(lambda: site.breaker.connect(partial(self._connect, group, site))) if acts and managed else None,
+            actuator=self._actuator(group, site),
             reader=site.reader,
             audit=self.audit,
             clock=self.clock,
-            summarise=summarise,
             restore=restore,
             sink=partial(self._line, site.cluster.name),
-            watch=None if acts and managed else self._watch(group, site),
-            consumers=self._consumers(group, site) if acts and not managed else None,
             markers=site.markers[group.read_committed].of(group.group),
             retention=site.retention,
             measured_bytes_per_s=self.measured.get(group.group),
         )
+
+    def _actuator(self, group: Group, site: Site) -> Actuator:
+        """Return what sees and changes a group's consumers: the one place where its kind is looked at."""
+        match group.mode, group.assignment:
+            case "act", "managed":
+                connect = partial(site.breaker.connect, partial(self._connect, group, site))
+                return ManagedConsumers(connect=connect, summarise=summarise)
+            case "act", _:
+                return NativeConsumers(
+                    group=group.group,
+                    start=partial(self._pool, group, site),
+                    place=partial(self._placements, group, site),
+                    watch=self._watch(group, site),
+                )
+            case _:
+                return Actuator(watch=self._watch(group, site), native=group.assignment == "native")
 
     def _watch(self, group: Group, site: Site) -> KafkaWatch:
         return KafkaWatch(
@@ -142,11 +156,6 @@ class Job:
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
-        )
-
-    def _consumers(self, group: Group, site: Site) -> NativeConsumers:
-        return NativeConsumers(
-            group=group.group, start=lambda: self._pool(group, site), place=lambda: self._placements(group, site)
         )
 
     def _placements(self, group: Group, site: Site) -> KafkaPlacements:

@@ -1,24 +1,32 @@
 """The consumers of a native group that acts: which run here, how many should, and what they are told to hold.
 
-What ``group_controller.py`` has for such a group in place of a plan publisher; it decides nothing and talks to no service itself.
-Kafka places the partitions, or the group's leader does by the placement that is published here.
+It decides nothing and talks to no service itself. Kafka places the partitions, or the group's leader does by the placement that
+is published here.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from autoscaler.controller.actuator import Actuator, Stages, restarted
 from autoscaler.core.group.kinds import kind_of
 from autoscaler.errors import AutoscalerError, FencedError
-from autoscaler.model import Decision, MovePartition, Observation, RemoveWorkers, Started, TopicPartition
-from autoscaler.ports import PlacementPublisher, PoolState, WorkerPool
+from autoscaler.model import (
+    Decision,
+    Finding,
+    MovePartition,
+    Observation,
+    RemoveWorkers,
+    Started,
+    TopicPartition,
+)
+from autoscaler.ports import ActionOutcome, PlacementPublisher, PoolState, WorkerPool
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class NativeConsumers:
+class NativeConsumers(Actuator):
     """What one group's controller remembers of the consumers that it starts and ends.
 
     Attributes:
@@ -30,18 +38,21 @@ class NativeConsumers:
     group: str
     start: Callable[[], WorkerPool]
     place: Callable[[], PlacementPublisher] | None = None
+    native: bool = True
     _pool: WorkerPool | None = None
+    _seen: PoolState | None = None
     _placements: PlacementPublisher | None = None
     _asked: frozenset[int] | None = None  # should run; None: none were asked for, and none are found to run
     _leaving: frozenset[int] = frozenset()  # were told to end
     _called: dict[int, str] = field(default_factory=dict)  # what members call themselves, by slot
     _told: Mapping[TopicPartition, int] | None = None  # who was last told to hold what
 
-    def observe(self, seen: Observation) -> tuple[PoolState, Observation]:
+    def observe(self, seen: Observation) -> Observation:
         """Add which consumers run here; after a restart those that are found are those that were asked for."""
+        seen = Actuator.observe(self, seen)
         if self._pool is None:
             self._pool = self.start()
-        pool = self._pool.observe()
+        pool = self._seen = self._pool.observe()
         running = frozenset(pool.running)
         if self._asked is None and (found := (running | frozenset(pool.restarting)) - pool.draining):
             self._asked, self._leaving = found, pool.draining
@@ -50,25 +61,35 @@ class NativeConsumers:
         slots = {m: slot for m, name in named.items() if (slot := self._pool.slot_of(name)) is not None}
         self._called |= {slot: named[m] for m, slot in slots.items()}
         started = Started(requested=self._asked, running=running, leaving=self._leaving, slots=slots, placement=self._told)
-        return pool, replace(seen, started=started)
+        return replace(seen, started=started)
 
-    def act(
-        self,
-        decision: Decision,
-        observation: Observation,
-        pool: PoolState,
-        stage: Callable[[str], AbstractContextManager[None]],
-    ) -> str | None:
-        """Let as many run as were decided, and return what kept that from being done; those that ended are started again.
+    def warnings(self, observation: Observation) -> Iterator[Finding]:  # noqa: ARG002
+        """Yield which of them keep ending."""
+        return restarted(self._seen)
+
+    def act(self, decision: Decision, observation: Observation, stages: Stages) -> tuple[ActionOutcome, ...]:
+        """Let as many run as were decided; those that ended are started again."""
+        error = self._applied(decision, observation, stages)
+        happened = bool(decision.actions) or error is not None
+        return (stages.outcome(decision, "failed" if error else "done", error),) if happened else ()
+
+    def close(self) -> None:
+        """Let go of them: they go on, and so does the placement."""
+        for opened in (self._pool, self._placements, self.watch):
+            if opened is not None:
+                opened.close()
+
+    def _applied(self, decision: Decision, observation: Observation, stages: Stages) -> str | None:
+        """Return what kept the decision from being carried out.
 
         Where they follow a placement, it is published first, and only who holds nothing by it ends.
         """
-        if self._pool is None or not (decision.requested or self._asked):
+        if self._pool is None or self._seen is None or not (decision.requested or self._asked):
             return None
-        running, error = frozenset(pool.running), None
+        running, error = frozenset(self._seen.running), None
         releasable = running - decision.requested
         try:
-            with stage("publish_s"):
+            with stages("publish_s"):
                 self._tell(decision, observation)
         except FencedError:
             raise
@@ -80,7 +101,7 @@ class NativeConsumers:
         if error is not None and _moves(decision):
             return error
         try:
-            with stage("apply_s"):
+            with stages("apply_s"):
                 self._pool.apply(decision.requested, expected=running, releasable=releasable)
             self._asked, self._leaving = decision.requested, self._leaving | releasable
         except AutoscalerError as e:
@@ -102,13 +123,6 @@ class NativeConsumers:
             self._placements = self._placements or self.place()
             self._placements.publish({p: self._called[slot] for p, slot in told.items()})
         self._told = told
-
-    def close(self) -> None:
-        """Let go of them: they go on, and so does the placement."""
-        if self._pool is not None:
-            self._pool.close()
-        if self._placements is not None:
-            self._placements.close()
 
 
 def _follows_placement(observation: Observation) -> bool:

@@ -8,7 +8,9 @@ import pytest
 
 from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.config.policy import Policy
+from autoscaler.controller.actuator import Actuator
 from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.managed_actuator import ManagedConsumers
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import (
     CapacitySource,
@@ -63,7 +65,7 @@ class World:
         """Set the group back to advise: the same control log is only looked at."""
         self.mode = "advise"
         self.controller = self.new_controller()
-        self.controller.watch = self.publisher
+        self.controller.actuator.watch = self.publisher
         return self
 
     def new_controller(self) -> GroupController:
@@ -71,11 +73,10 @@ class World:
                         shrink_cooldown_s=5, cooldown_s=1)  # fmt: skip
         return GroupController(
             policy=policy,
-            connect=self.connect if self.mode == "act" else None,
+            actuator=ManagedConsumers(connect=self.connect, summarise=summarise) if self.mode == "act" else Actuator(),
             reader=FakeReader(groups={"g": members(*self.subscribed)}),
             audit=self.audit,
             clock=self.clock,
-            summarise=summarise,
             sink=self.line,
         )
 

@@ -205,7 +205,7 @@ def test_a_native_group_with_managed_workers_is_left_alone() -> None:
 
         def close(self) -> None: ...
 
-    world.controller.watch = Watched()  # type: ignore[assignment]
+    world.controller.actuator.watch = Watched()  # type: ignore[assignment]
     decision = world.tick(even(world, 900))
     assert (decision.reason, decision.actions, decision.consumers) == (Reason.PAUSED, (), 2)
     assert says(decision, What.MANAGED_WORKERS, workers=1, epoch=7)

@@ -19,6 +19,7 @@ from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.policy import Policy
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.managed_actuator import ManagedConsumers
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import CapacitySource, Decision
 from autoscaler.streaming.lag import GroupRules
@@ -83,8 +84,8 @@ def controlled(
         worker_start_timeout_s=PATIENCE_S,
     )  # fmt: skip
     controller = GroupController(
-        policy=policy, connect=lambda: (control, pool), reader=reader, audit=FakeAudit(), clock=clock, summarise=summarise,
-        sink=lambda **_: None, restore=restore,
+        policy=policy, actuator=ManagedConsumers(connect=lambda: (control, pool), summarise=summarise), reader=reader,
+        audit=FakeAudit(), clock=clock, sink=lambda **_: None, restore=restore,
     )  # fmt: skip
     try:
         yield controller

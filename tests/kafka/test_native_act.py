@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
@@ -64,17 +63,15 @@ class World:
         }  # fmt: skip
         self.controller = GroupController(
             policy=Policy.model_validate({**policy, **self.changes}),
-            connect=None,
-            reader=self.reader,
-            audit=FakeAudit(),
-            clock=self.clock,
-            summarise=summarise,
-            sink=lambda **_: None,
-            consumers=NativeConsumers(
+            actuator=NativeConsumers(
                 group=self.group,
                 start=lambda: self.pool,
                 place=lambda: KafkaPlacements(self.broker.connection(), self.group),
             ),
+            reader=self.reader,
+            audit=FakeAudit(),
+            clock=self.clock,
+            sink=lambda **_: None,
         )
 
     def cycle(self, total: float) -> Decision:

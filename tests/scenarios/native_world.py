@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.config.policy import Policy
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.native_actuator import NativeConsumers
@@ -64,13 +63,11 @@ class NativeWorld:
     def new_controller(self, measured_bytes_per_s: float | None = None) -> GroupController:
         return GroupController(
             policy=self.policy(),
-            connect=None,
+            actuator=NativeConsumers(group="g", start=lambda: self.pool),
             reader=self.reader,
             audit=self.audit,
             clock=self.clock,
-            summarise=summarise,
             sink=lambda **_: None,
-            consumers=NativeConsumers(group="g", start=lambda: self.pool),
             measured_bytes_per_s=measured_bytes_per_s,
         )
 

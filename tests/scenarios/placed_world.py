@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.controller.group_controller import GroupController
+from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.handover.placement_record import Placement, Seat, seated
 from autoscaler.model import Decision, GroupMembers, Member, MovePartition, TopicPartition
 from tests.builders import TOPIC
@@ -32,8 +33,8 @@ class PlacedWorld(NativeWorld):
 
     def new_controller(self, measured_bytes_per_s: float | None = None) -> GroupController:
         controller = super().new_controller(measured_bytes_per_s)
-        assert controller.consumers is not None
-        controller.consumers.place = lambda: self.placements
+        assert isinstance(controller.actuator, NativeConsumers)
+        controller.actuator.place = lambda: self.placements
         return controller
 
     def kill(self, slot: int) -> None:

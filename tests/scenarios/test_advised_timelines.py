@@ -7,8 +7,8 @@ import pytest
 
 from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.cycle_log import cycle_record
-from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.config.policy import Policy
+from autoscaler.controller.actuator import Actuator
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.errors import TransientError
 from autoscaler.model import Decision, GroupState, Observation, PartitionLoad, Reason
@@ -63,8 +63,8 @@ class Advised:
             "capacity_bytes_per_s": CAPACITY, "target_utilisation": 0.8,
         })  # fmt: skip
         return GroupController(
-            policy=policy, connect=None, reader=self.reader, audit=self.audit, clock=self.clock, summarise=summarise,
-            sink=lambda **_: None, watch=self.watch,
+            policy=policy, actuator=Actuator(watch=self.watch, native=self.assignment == "native"), reader=self.reader,
+            audit=self.audit, clock=self.clock, sink=lambda **_: None,
         )  # fmt: skip
 
     def run(self, seconds: int) -> list[Decision]:

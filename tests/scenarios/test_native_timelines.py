@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from autoscaler.controller.actuator import Actuator
 from autoscaler.core.assignors.group_model import Assignor
 from autoscaler.errors import TransientError
 from autoscaler.model import AddWorkers, Decision, Reason, RemoveWorkers
@@ -238,7 +239,7 @@ class _Managed:
 
 
 def _managed(world: NativeWorld, here: bool) -> None:  # noqa: FBT001  it begins, and ends
-    world.controller.watch = _Managed() if here else None  # type: ignore[assignment]
+    world.controller.actuator.watch = _Managed() if here else None  # type: ignore[assignment]
 
 
 def _subscribed(world: NativeWorld, here: bool) -> None:  # noqa: FBT001
@@ -324,7 +325,7 @@ def test_an_advised_group_of_either_protocol_that_rebalances_is_waited_for() -> 
         world = ranged()
         world.run(even(world, 300), 10)
         world.set(mode="advise")
-        world.controller.consumers = None
+        world.controller.actuator = Actuator(native=True)
         world.says = {"state": said}
         last = world.tick(even(world, 1200))
         assert (last.reason, last.actions) == (Reason.NOT_READY, ()), said

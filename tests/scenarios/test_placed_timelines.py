@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from autoscaler.assignor import CooperativePlanAssignor, PlanAssignor
+from autoscaler.controller.actuator import Actuator
 from autoscaler.core.assignors.group_model import PLAN_ASSIGNORS
 from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import AddWorkers, MovePartition, Reason, RemoveWorkers
@@ -100,7 +101,7 @@ def test_in_mode_advise_nothing_is_written_and_the_advice_is_by_load() -> None:
     world = placed()
     world.run(CALM, 8)
     world.set(mode="advise")
-    world.controller.consumers = None
+    world.controller.actuator = Actuator(native=True)
     calls = world.placements.calls
     advised = world.run(HOT, 5)
     assert (advised.reason, advised.limited_by, advised.consumers) == (Reason.RATE_ABOVE_CAPACITY, Reason.ADVISORY, 2)
