@@ -32,16 +32,8 @@ OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips le
 
 # What a test needs besides Python and the package is told by the fixtures it asks for or by its folder. One that needs nothing of
 # it is a unit test: whatever it does, it finds no Java.
-NEEDS = {
-    "spark": {"spark"},
-    "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"},
-    "java": {"java"},
-}
-FOLDERS = {
-    ROOT / "tests" / "kafka": "broker",
-    ROOT / "tests" / "browser": "browser",
-    ROOT / "tests" / "kubernetes": "kubernetes",
-}
+NEEDS = {"spark": {"spark"}, "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"}, "java": {"java"}}
+FOLDERS = {ROOT / "tests" / "kafka": "broker", ROOT / "tests" / "browser": "browser", ROOT / "tests" / "kubernetes": "kubernetes"}
 MARKS = {
     "unit": "needs neither Java nor jars nor a browser: make unit",
     "spark": "needs a Spark session (Java)",

@@ -6,7 +6,7 @@ cycle fails is held and reported, the other groups go on.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,28 +18,11 @@ from autoscaler.core.load.transaction_markers import Standing, standing, without
 from autoscaler.core.messages import with_findings
 from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError
-from autoscaler.model import (
-    CapacitySource,
-    Decision,
-    Finding,
-    GroupState,
-    LoadSnapshot,
-    Observation,
-    Reason,
-)
+from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Observation, Reason
 from autoscaler.model.findings import What
-from autoscaler.ports import (
-    ActionOutcome,
-    AuditLog,
-    Clock,
-    GroupReader,
-    MarkerReader,
-    RetentionReader,
-)
+from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, MarkerReader, RetentionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from autoscaler.config.policy import Policy
 
 log = logging.getLogger(__name__)
@@ -182,12 +165,7 @@ class GroupController:
         return decision if observed else replace(decision, consumers_now=None)
 
     def _record(
-        self,
-        number: int,
-        decision: Decision,
-        observation: Observation,
-        outcomes: tuple[ActionOutcome, ...],
-        stages: Stages,
+        self, number: int, decision: Decision, observation: Observation, outcomes: tuple[ActionOutcome, ...], stages: Stages
     ) -> None:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
@@ -202,7 +180,7 @@ class GroupController:
             log.exception("cycle %d of group %s: its line was not written", number, self.policy.group)
 
 
-def _not_carried_out(outcomes: tuple[ActionOutcome, ...]) -> "Iterator[Finding]":
+def _not_carried_out(outcomes: tuple[ActionOutcome, ...]) -> Iterator[Finding]:
     """Yield why what was decided did not happen: an operator who watches sees the decision, not the outcome."""
     if errors := [o.error for o in outcomes if o.error]:
         yield Finding.of(What.NOT_CARRIED_OUT, error=errors[-1])

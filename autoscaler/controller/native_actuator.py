@@ -11,15 +11,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.controller.actuator import Actuator, Stages, restarted
 from autoscaler.core.group.kinds import kind_of
 from autoscaler.errors import AutoscalerError, FencedError
-from autoscaler.model import (
-    Decision,
-    Finding,
-    MovePartition,
-    Observation,
-    RemoveWorkers,
-    Started,
-    TopicPartition,
-)
+from autoscaler.model import Decision, Finding, MovePartition, Observation, RemoveWorkers, Started, TopicPartition
 from autoscaler.ports import ActionOutcome, PlacementPublisher, PoolState, WorkerPool
 
 log = logging.getLogger(__name__)
@@ -96,7 +88,7 @@ class NativeConsumers(Actuator):
         except AutoscalerError as e:
             log.warning("group %s: its placement was not published: %s", self.group, e)
             error = str(e)
-        if self._told is not None or _follows_placement(observation):  # while it rebalances too: who is to end may hold something
+        if self._told is not None or kind_of(observation, "native").follows:  # one that is to end may hold something till then
             releasable = frozenset(s for a in decision.actions if isinstance(a, RemoveWorkers) for s in a.slots)
         if error is not None and _moves(decision):
             return error
@@ -114,7 +106,7 @@ class NativeConsumers(Actuator):
         told = self._told
         if self.place is None:
             return
-        if _follows_placement(observation):
+        if kind_of(observation, "native").follows:
             if _moves(decision) or (told is None and _all_named(observation)):
                 told = {**(told or {}), **decision.target}
         elif kind_of(observation, "native").stable:
@@ -123,10 +115,6 @@ class NativeConsumers(Actuator):
             self._placements = self._placements or self.place()
             self._placements.publish({p: self._called[slot] for p, slot in told.items()})
         self._told = told
-
-
-def _follows_placement(observation: Observation) -> bool:
-    return kind_of(observation, "native").follows
 
 
 def _all_named(observation: Observation) -> bool:

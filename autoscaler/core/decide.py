@@ -61,10 +61,7 @@ def hold(  # noqa: PLR0917  what ``decide`` takes, and why it is not called
 ) -> Decision:
     """Return a decision that does nothing, with the figures of the cycle, for when something outside failed."""
     known = History(capacity=history.capacity, busy=Busy(speeds=history.busy.speeds), advice=history.advice)
-    return _answer(
-        read_cycle(observation, known, policy, moment),
-        Step(reason=reason, findings=(found,), inert=True),
-    )
+    return _answer(read_cycle(observation, known, policy, moment), Step(reason=reason, findings=(found,), inert=True))
 
 
 def _answer(cycle: Cycle, step: Step) -> Decision:

@@ -199,9 +199,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         _when("assignor", " under assignor {assignor}"),
     ),
     What.BELOW_MINIMUM: _joined(
-        "{setting} asks for {least}",
-        _when("holders", ", {holders} hold partitions", zero=True),
-        ", {now} are requested",
+        "{setting} asks for {least}", _when("holders", ", {holders} hold partitions", zero=True), ", {now} are requested"
     ),
     What.ABOVE_MAXIMUM: "{now:consumer} are requested and {setting} is {most}",
     What.AWAITED: "waiting for {consumers} to start ({waited} of {limit})",

@@ -248,7 +248,7 @@ def _plan_body(plan: Plan) -> dict[str, object]:
                 ],
                 "parked": [[tp.partition, now - plan.parked[tp]] for tp in mine if tp in plan.parked],
                 "resets": [[tp.partition, r.offset, r.start, now - r.epoch] for tp in mine if (r := plan.resets.get(tp))],
-            },
+            }
         )
     return {
         "control": plan.epoch.control_id,

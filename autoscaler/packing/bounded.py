@@ -37,14 +37,7 @@ def fewest_by_size(rates: Collection[float], capacity: float) -> int:
 
 
 def fit_count(
-    loads: Loads,
-    capacity: float,
-    previous: Owners,
-    algorithm: str,
-    *,
-    at_least: int,
-    at_most: int,
-    **options: Unpack[Given],
+    loads: Loads, capacity: float, previous: Owners, algorithm: str, *, at_least: int, at_most: int, **options: Unpack[Given]
 ) -> Fitted:
     """Place by the same algorithm so that the number of consumers lies within bounds.
 

@@ -12,16 +12,7 @@ import numpy as np
 
 from autoscaler.packing.problem.assignment import Assignment, P, assignment
 from autoscaler.packing.problem.labels import dense, indices_of, near
-from autoscaler.packing.problem.options import (
-    AS_GIVEN,
-    PUBLISHED,
-    ArrayPlanner,
-    Floats,
-    Given,
-    Labels,
-    Options,
-    read_options,
-)
+from autoscaler.packing.problem.options import AS_GIVEN, PUBLISHED, ArrayPlanner, Floats, Given, Labels, Options, read_options
 from autoscaler.packing.problem.validation import checked_capacity, checked_loads, checked_previous
 
 _PLAIN_UP_TO = 50  # partitions: from there on arrays are faster, 20 times so at 1000 with first fit
@@ -34,11 +25,7 @@ ALGORITHMS: tuple[str, ...] = (*PUBLISHED, *PLANNERS)
 
 
 def assign(
-    loads: Mapping[P, float],
-    capacity: float,
-    previous: Mapping[P, int],
-    algorithm: str = "MWF",
-    **options: Unpack[Given],
+    loads: Mapping[P, float], capacity: float, previous: Mapping[P, int], algorithm: str = "MWF", **options: Unpack[Given]
 ) -> Assignment[P]:
     """Place every partition on a consumer.
 

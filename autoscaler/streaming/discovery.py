@@ -55,12 +55,7 @@ class Discovery:
     """Keeps a ``Picture``; ``picture`` returns the latest without waiting, except for the very first time-out's length."""
 
     def __init__(
-        self,
-        connection: Mapping[str, Setting],
-        topics_of: Mapping[str, tuple[str, ...]],
-        *,
-        every_s: float,
-        timeout_s: float,
+        self, connection: Mapping[str, Setting], topics_of: Mapping[str, tuple[str, ...]], *, every_s: float, timeout_s: float
     ) -> None:
         """Remember what to look for, by group; the thread starts with ``start`` or the first ``picture``."""
         self._connection, self._topics, self._groups = connection, tuple(topics_of.values()), tuple(topics_of)

@@ -13,16 +13,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from autoscaler.clients.admin_clients import kept
 from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
 from autoscaler.handover.codec import Key, decode, partition_for
-from autoscaler.handover.records import (
-    CONTROL_TOPIC,
-    HEARTBEAT_TOPIC,
-    NO_AUTO_CREATION,
-    Expired,
-    Left,
-    Plan,
-    Released,
-    kafka_id,
-)
+from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, Expired, Left, Plan, Released, kafka_id
 from autoscaler.worker.clock import Elapsed
 from autoscaler.worker.settings import Connection
 

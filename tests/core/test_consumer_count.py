@@ -115,12 +115,7 @@ def test_an_assignor_that_is_not_followed_gives_no_number() -> None:
     assert (chosen.best, chosen.enough) == (None, False)
 
 
-@given(
-    st.sampled_from(Assignor),
-    st.lists(st.floats(0, 30), min_size=1, max_size=20),
-    st.integers(1, 6),
-    st.floats(10, 100),
-)
+@given(st.sampled_from(Assignor), st.lists(st.floats(0, 30), min_size=1, max_size=20), st.integers(1, 6), st.floats(10, 100))
 @settings(max_examples=40, deadline=None)
 def test_a_number_that_is_called_enough_keeps_the_worst_case_within_the_limit(
     assignor: Assignor, values: list[float], members: int, limit: float

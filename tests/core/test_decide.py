@@ -532,11 +532,7 @@ def test_members_are_numbered_by_their_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "what"),
-    [
-        (None, What.MEMBERS_NOT_READ),
-        (members([0], [1], group_state="PREPARING_REBALANCING"), What.REBALANCING),
-    ],
+    ("who", "what"), [(None, What.MEMBERS_NOT_READ), (members([0], [1], group_state="PREPARING_REBALANCING"), What.REBALANCING)]
 )
 def test_advice_needs_to_know_who_holds_what(who: GroupMembers | None, what: What) -> None:
     decision = advise(rates(60, 60), who)

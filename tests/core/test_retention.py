@@ -31,8 +31,7 @@ def test_what_settings_say(configs: Mapping[str, str], kept: Retention, why: str
 
 
 @pytest.mark.parametrize(
-    "configs",
-    [{}, {"cleanup.policy": "delete"}, {"cleanup.policy": "delete", "retention.ms": None, "retention.bytes": "-1"}],
+    "configs", [{}, {"cleanup.policy": "delete"}, {"cleanup.policy": "delete", "retention.ms": None, "retention.bytes": "-1"}]
 )
 def test_settings_that_make_no_sense_are_unknown(configs: Mapping[str, str | None]) -> None:
     assert "its settings cannot be read" in str(read(configs))

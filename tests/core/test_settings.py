@@ -299,12 +299,7 @@ def test_everything_wrong_is_said_at_once_with_its_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "holds no settings"),
-        ("- a list", "holds no settings"),
-        ("groups: [", "is not YAML"),
-    ],
+    ("text", "said"), [("", "holds no settings"), ("- a list", "holds no settings"), ("groups: [", "is not YAML")]
 )
 def test_a_file_that_holds_no_settings(tmp_path: Path, text: str, said: str) -> None:
     assert said in problems(write(tmp_path / "c.yaml", text))[0]
@@ -552,11 +547,7 @@ def test_where_there_is_one_cluster_a_group_need_not_name_it(tmp_path: Path, gro
     ("clusters", "groups", "said"),
     [
         ([], on(None), "clusters: "),
-        (
-            [cluster("a"), cluster("b")],
-            on("a", None),
-            "groups.g1.cluster: is required where there are several clusters",
-        ),
+        ([cluster("a"), cluster("b")], on("a", None), "groups.g1.cluster: is required where there are several clusters"),
         ([cluster("a"), cluster("b")], on("a", "c"), "groups.g1.cluster: there is no cluster 'c'; there are a, b"),
         ([cluster("a")], on("b"), "groups.g0.cluster: there is no cluster 'b'; there are a"),
         ([cluster("a"), cluster("a")], on("a"), "clusters: 'a' is named twice: give each a name of its own"),

@@ -5,18 +5,7 @@ from collections.abc import Iterable, Mapping
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.expiry import margin_s
 from autoscaler.handover.planning import Intended, next_plan
-from autoscaler.handover.records import (
-    Expired,
-    Heartbeat,
-    Incarnation,
-    Left,
-    Phase,
-    Plan,
-    Released,
-    Tick,
-    Tp,
-    Unparked,
-)
+from autoscaler.handover.records import Expired, Heartbeat, Incarnation, Left, Phase, Plan, Released, Tick, Tp, Unparked
 
 G, CONTROL, TOPIC = "g", "control-id", "topic-id"
 LEASE = 10.0

@@ -1,9 +1,7 @@
 """What a controller makes of its logs: who is over, what has arrived, what may go."""
 
 from autoscaler.handover.planning import next_plan
-from autoscaler.handover.records import (
-    Incarnation,
-)
+from autoscaler.handover.records import Incarnation
 from tests.handover.controller_driver import P0, P1, SPAN, TOPIC, A, B, C, G, Log, alive, intended
 
 # --- who is over ---

@@ -6,15 +6,7 @@ import pytest
 
 from autoscaler.handover.controller_state import ControllerState
 from autoscaler.handover.planning import next_plan
-from autoscaler.handover.records import (
-    Epoch,
-    Grant,
-    Incarnation,
-    Left,
-    Plan,
-    Tp,
-    Wait,
-)
+from autoscaler.handover.records import Epoch, Grant, Incarnation, Left, Plan, Tp, Wait
 from tests.handover.controller_driver import CONTROL, LEASE, P0, P1, P2, TOPIC, A, B, C, G, Log, alive, intended, waits
 
 # --- plans ---

@@ -2,11 +2,7 @@
 
 import pytest
 
-from autoscaler.handover.records import (
-    Expired,
-    Left,
-    Phase,
-)
+from autoscaler.handover.records import Expired, Left, Phase
 from autoscaler.handover.worker_events import Elapsed, HeartbeatAcked, HeartbeatFailed, Lapse, Leave, Ready
 from autoscaler.handover.worker_state import WorkerState
 from tests.handover.worker_driver import P0, A, B, C, Driven, G, L, plan

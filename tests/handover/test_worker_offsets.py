@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.handover.records import (
-    RECOMMIT_S,
-    Incarnation,
-    Plan,
-    Reset,
-    recommit_s,
-)
+from autoscaler.handover.records import RECOMMIT_S, Incarnation, Plan, Reset, recommit_s
 from autoscaler.handover.worker_events import Elapsed, HeartbeatAcked, OffsetsRead, OutOfRange, ReadOffsets, Start, Taking
 from tests.handover.worker_driver import P0, A, B, Driven, plan, sent
 

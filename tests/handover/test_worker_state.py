@@ -6,16 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.handover.records import (
-    Expired,
-    Grant,
-    Incarnation,
-    Left,
-    Plan,
-    Released,
-    Reset,
-    Tp,
-)
+from autoscaler.handover.records import Expired, Grant, Incarnation, Left, Plan, Released, Reset, Tp
 from autoscaler.handover.worker_events import (
     Drained,
     Effect,

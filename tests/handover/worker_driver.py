@@ -3,18 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autoscaler.handover.records import (
-    Epoch,
-    Expired,
-    Grant,
-    Heartbeat,
-    Incarnation,
-    Left,
-    Plan,
-    Released,
-    Tp,
-    Wait,
-)
+from autoscaler.handover.records import Epoch, Expired, Grant, Heartbeat, Incarnation, Left, Plan, Released, Tp, Wait
 from autoscaler.handover.worker_events import (
     Effect,
     Elapsed,

@@ -64,9 +64,7 @@ class World:
         self.controller = GroupController(
             policy=Policy.model_validate({**policy, **self.changes}),
             actuator=NativeConsumers(
-                group=self.group,
-                start=lambda: self.pool,
-                place=lambda: KafkaPlacements(self.broker.connection(), self.group),
+                group=self.group, start=lambda: self.pool, place=lambda: KafkaPlacements(self.broker.connection(), self.group)
             ),
             reader=self.reader,
             audit=FakeAudit(),

@@ -21,15 +21,7 @@ from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, Heartbea
 from autoscaler.model import WorkerPhase
 from tests.conftest import create_topic
 from tests.kafka.permissions import DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant, Permissions
-from tests.kafka.whole_step import (
-    PARTITIONS,
-    ROOT,
-    controller,
-    of_job,
-    of_worker,
-    plan,
-    take_a_whole_step,
-)
+from tests.kafka.whole_step import PARTITIONS, ROOT, controller, of_job, of_worker, plan, take_a_whole_step
 from tests.until import PATIENCE_S, until
 
 if TYPE_CHECKING:

@@ -47,12 +47,7 @@ class Everybody:
         self.control = controller(broker, self.topic, group)
         self.logs = ControlLogs(connection)
         self.watch = KafkaWatch(
-            logs=self.logs,
-            group=f"{group}-2",
-            topics=(self.topic,),
-            lease_s=3.0,
-            slot_of=lambda _: None,
-            clock=SystemClock(),
+            logs=self.logs, group=f"{group}-2", topics=(self.topic,), lease_s=3.0, slot_of=lambda _: None, clock=SystemClock()
         )
         self.reader = KafkaGroupReader(connection, (group,), SystemClock(), 0.2)
         self.measured = Measured(connection, (GroupRules(group=group, topics=(self.topic,)),))

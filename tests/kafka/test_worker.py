@@ -15,15 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.devtools.broker import Broker
-from autoscaler.handover.records import (
-    CONTROL_TOPIC,
-    Epoch,
-    Grant,
-    Incarnation,
-    Plan,
-    Tp,
-    Wait,
-)
+from autoscaler.handover.records import CONTROL_TOPIC, Epoch, Grant, Incarnation, Plan, Tp, Wait
 from tests.kafka.workers import LEASE_S, ROOT, Publisher, Workers, all_processed
 from tests.until import until
 

@@ -127,10 +127,7 @@ def test_every_partition_above_the_capacity_is_named(algorithm: str) -> None:
     assert plan.consumers == 3
 
 
-@pytest.mark.parametrize(
-    ("bad", "said"),
-    [(math.nan, "nan"), (-1.0, "-1.0"), (math.inf, "inf"), (-math.inf, "-inf")],
-)
+@pytest.mark.parametrize(("bad", "said"), [(math.nan, "nan"), (-1.0, "-1.0"), (math.inf, "inf"), (-math.inf, "-inf")])
 @pytest.mark.parametrize("algorithm", TWELVE)
 def test_a_rate_that_is_none_is_refused_by_name(algorithm: str, bad: float, said: str) -> None:
     with pytest.raises(ValueError, match=rf"b-0.*{said}"):

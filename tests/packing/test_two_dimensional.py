@@ -268,8 +268,7 @@ def best(pairs: Sequence[tuple[float, float]], home: Mapping[int, int]) -> tuple
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(shares, shares).filter(any), min_size=1, max_size=4),
-    st.dictionaries(st.integers(0, 3), st.integers(0, 2)),
+    st.lists(st.tuples(shares, shares).filter(any), min_size=1, max_size=4), st.dictionaries(st.integers(0, 3), st.integers(0, 2))
 )
 def test_exact_is_the_best_of_all_placements(pairs: list[tuple[float, float]], previous: dict[int, int]) -> None:
     rates, lags = numbered([r for r, _ in pairs]), numbered([b for _, b in pairs])

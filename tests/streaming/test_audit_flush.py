@@ -419,9 +419,7 @@ def test_a_table_has_one_commit_per_flush_s_however_many_cycles_there_are(
     assert len(store.rows["loads"]) == buffer._order
 
 
-def test_what_acted_is_written_soon_and_does_not_take_along_what_waits(
-    threaded: tuple[Flusher, Buffer, Store, Tables],
-) -> None:
+def test_what_acted_is_written_soon_and_does_not_take_along_what_waits(threaded: tuple[Flusher, Buffer, Store, Tables]) -> None:
     flusher, buffer, store, _ = threaded
     buffer.add(idle(cases.T0))
     flusher.wake(at_once=False)

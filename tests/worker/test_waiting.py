@@ -65,8 +65,7 @@ def test_after_something_to_do_it_is_said_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "environment", "named"),
-    [("g-0", {}, True), (None, {"AUTOSCALER_WORKER_NAME": "g-0"}, True), (None, {}, False)],
+    ("name", "environment", "named"), [("g-0", {}, True), (None, {"AUTOSCALER_WORKER_NAME": "g-0"}, True), (None, {}, False)]
 )
 def test_a_name_that_nobody_gave_is_known_for_one(name: str | None, environment: dict[str, str], named: bool) -> None:  # noqa: FBT001  (a case)
     made = worker_settings(

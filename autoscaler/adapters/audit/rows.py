@@ -15,15 +15,7 @@ import pyarrow as pa
 from autoscaler.adapters.audit import encoding
 from autoscaler.adapters.audit.cycle_log import steps
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS, MEASURED
-from autoscaler.model import (
-    Decision,
-    Finding,
-    HandoverDone,
-    LoadSnapshot,
-    PartitionLoad,
-    TopicPartition,
-    few,
-)
+from autoscaler.model import Decision, Finding, HandoverDone, LoadSnapshot, PartitionLoad, TopicPartition, few
 from autoscaler.ports import ActionOutcome
 
 Owners = Mapping[TopicPartition, int | str]

@@ -85,9 +85,7 @@ def _placed(cycle: Cycle, idle: Step, wanted: int) -> Step | None:
     """Return the step to that number, as to one that is pinned; partitions without any rate count alike."""
     rates = cycle.load.rates or assumed_rates(cycle.load.partitions, cycle.policy.usable_bytes_per_s, wanted)
     fixed = replace(
-        cycle,
-        load=replace(cycle.load, rates=rates),
-        limits=replace(cycle.limits, least=wanted, most=wanted, fallback=True),
+        cycle, load=replace(cycle.load, rates=rates), limits=replace(cycle.limits, least=wanted, most=wanted, fallback=True)
     )
     step = keep_maximum(fixed) or fill_minimum(fixed)
     if step is None:

@@ -14,11 +14,7 @@ from autoscaler.model.findings import What
 from autoscaler.packing import Fitted
 
 
-def approach(
-    cycle: Cycle,
-    owner: Mapping[TopicPartition, int],
-    why: Step,
-) -> Step:
+def approach(cycle: Cycle, owner: Mapping[TopicPartition, int], why: Step) -> Step:
     """Return the next step towards a placement; all else is as in ``why``.
 
     While a consumer that the placement uses is not there, it is requested and awaited and nothing moves, so that partitions

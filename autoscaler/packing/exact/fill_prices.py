@@ -74,10 +74,7 @@ def fill_each(given: Relaxation, price: Floats) -> _Fillings:
     """
     n, homes = given.size.shape[0], given.start.shape[0] - 2
     fillings = _Fillings(
-        np.zeros(homes + 1),
-        np.zeros((homes + 1, n), np.int8),
-        np.zeros((n + 1, given.capacity + 1)),
-        np.empty(n, np.int64),
+        np.zeros(homes + 1), np.zeros((homes + 1, n), np.int8), np.zeros((n + 1, given.capacity + 1)), np.empty(n, np.int64)
     )
     many = 0
     for j in range(given.start[homes], n):

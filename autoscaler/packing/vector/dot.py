@@ -82,11 +82,6 @@ def _pack_fitting(demand: Demand, room: Room, tries: int) -> Ints:
         return fill_by_angle(demand, room, _CLASSES)
     by_sum = np.argsort(-(demand.rate + demand.lag), kind="stable")
     by_max = np.argsort(-np.maximum(demand.rate, demand.lag), kind="stable")
-    packings = (
-        fill(demand, room, DOT),
-        fill(demand, room, L2),
-        first_fit(demand, room, by_sum),
-        first_fit(demand, room, by_max),
-    )
+    packings = (fill(demand, room, DOT), fill(demand, room, L2), first_fit(demand, room, by_sum), first_fit(demand, room, by_max))
     best = min(packings, key=lambda place: np.unique(place).shape[0])
     return eliminate(demand, room, best, fewest_consumers(demand, room), tries)

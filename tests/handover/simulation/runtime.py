@@ -124,15 +124,7 @@ class Process:
         if not self.alive:
             raise EndedError
 
-    def send(
-        self,
-        site: str,
-        land: Callable[[], object],
-        *,
-        to: str,
-        timeout_s: float,
-        ordered: bool = False,
-    ) -> Answer:
+    def send(self, site: str, land: Callable[[], object], *, to: str, timeout_s: float, ordered: bool = False) -> Answer:
         """Send a request: it lands at the broker sooner or later or never, whatever becomes of the sender meanwhile.
 
         Returns:
