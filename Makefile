@@ -11,7 +11,7 @@ LOG := .run/logs
 TESTS ?= tests
 ARGS ?=
 UNIT_PROCESSES ?= auto
-PROCESSES ?= 3
+PROCESSES ?= 2
 export PYTHONUNBUFFERED := 1
 
 .PHONY: help install develop java browser jars demo check unit test kubernetes-test chaos bench evaluate docs clean

@@ -14,7 +14,7 @@ from autoscaler.worker import ManagedConsumer
 from autoscaler.worker.effect_loop import Loop
 
 TO = os.environ.get("COPY_TO", "")
-WITHIN = (Loop.commit_batch if TO else ManagedConsumer.__next__).__code__
+WITHIN = (Loop.commit_batch if TO else ManagedConsumer._await).__code__  # before it begins, nothing is torn
 FOLDER = Path(os.environ["CONSUMER_LOG_DIR"])
 ARMED = FOLDER / "armed"
 
