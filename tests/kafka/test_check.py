@@ -444,11 +444,11 @@ def test_an_owner_that_was_planned_and_never_began_may_be_where_it_came_from(mad
     assert found.ok, found.evidence
 
 
-def _killed(run: Made, last: int, gone: int) -> None:
-    """Let the job be killed after the cycle of a second, with the last ones not yet written, and come back 8 s later."""
+def _killed(run: Made, last: int, gone: int, but: int = 0) -> None:
+    """Let the job be killed after the cycle of a second, the last ones (but one) not yet written, and come back 8 s later."""
     for second in range(last + 1, last + 9):
         run.drop("loads", decision_id=f"g/{second}")
-    for second in range(last - gone + 1, last + 1):
+    for second in set(range(last - gone + 1, last + 1)) - {but}:
         run.drop("loads", decision_id=f"g/{second}")
     run.cycles = [c for c in run.cycles if not last < c["cycle"] < last + 9]
     for c in run.cycles:
@@ -474,6 +474,12 @@ def test_a_kill_may_lose_the_loads_of_one_whose_decision_is_there(made: Made, tm
     _killed(made, last=UP_AT + 1, gone=5)
     found = findings(made.write(tmp_path / "run"))["cycles have their rows"]
     assert (found.ok, found.numbers["lost_by_kill"]) == (True, 5), found.evidence
+
+
+def test_a_kill_may_lose_what_waited_around_one_whose_row_comes_from_its_plan(made: Made, tmp_path: Path) -> None:
+    _killed(made, last=UP_AT + 1, gone=5, but=UP_AT)
+    found = findings(made.write(tmp_path / "run"))["cycles have their rows"]
+    assert (found.ok, found.numbers["lost_by_kill"]) == (True, 4), found.evidence
 
 
 def test_a_line_cut_off_by_a_kill_is_not_read(made: Made, tmp_path: Path) -> None:

@@ -134,16 +134,16 @@ def _lost_by_a_kill(e: Evidence, missing: Sequence[CycleLine]) -> set[CycleLine]
     """Return the cycles without a row that waited to be written when the job was killed.
 
     They are the last ones before a pause in which the job was started again, within the time that rows may wait; what acted among
-    them is in the decisions nevertheless.
+    them is in the decisions nevertheless, and may have its row from the plan record.
     """
     gone, lost = set(missing), set[CycleLine]()
     told = sorted(_micros(d.at) for d in e.decisions if d.acted)
     for last, first in pairwise(e.lines):
         if first.at - last.at > _DOWN_S:
             tail = [x for x in e.lines if last.at - e.run.flush_s - _WRITING_S <= x.at <= last.at]
-            run = [list(g) for there, g in groupby(tail, key=gone.__contains__) if there]
+            run = [list(g) for waited, g in groupby(tail, key=lambda x: x in gone or x.acts) if waited]
             if run and run[-1][-1] == last:
-                lost |= {x for x in run[-1] if not x.acts or _is_there(told, _micros(x.at))}
+                lost |= {x for x in gone.intersection(run[-1]) if not x.acts or _is_there(told, _micros(x.at))}
     return lost
 
 
