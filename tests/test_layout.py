@@ -54,6 +54,15 @@ def test_the_wheel_holds_no_demo_and_no_evaluation() -> None:
     assert not [p for p in packages if p.startswith(("autoscaler.devtools", "autoscaler.evaluation", "tests"))]
 
 
+TIERS = {"bench", "browser", "contracts", "docs", "kafka", "kubernetes", "properties", "scenarios"}
+
+
+def test_tests_lie_in_folders_named_like_what_they_test() -> None:
+    folders = {p.parent.relative_to(ROOT / "tests").parts[0] for p in (ROOT / "tests").glob("*/*.py")}
+    packages = {p.parent.name for p in (ROOT / "autoscaler").glob("*/__init__.py")}
+    assert folders - packages == TIERS
+
+
 def test_every_folder_says_what_lives_there_and_stands_in_the_architecture_page() -> None:
     page = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
     packages = sorted(p.parent for p in (ROOT / "autoscaler").rglob("__init__.py"))

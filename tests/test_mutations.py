@@ -65,19 +65,19 @@ ALL = [
     ),
     Mutation(
         "topic_selection.py", "not topic.startswith(_INTERNAL) and", "",
-        "core/test_topic_selection.py::test_a_topic_is_meant_by_its_name_or_by_a_pattern_that_does_not_leave_it_out",
+        "test_topic_selection.py::test_a_topic_is_meant_by_its_name_or_by_a_pattern_that_does_not_leave_it_out",
     ),
     Mutation(
         "config/windows.py", "< timedelta(minutes=duration_min)", "> timedelta(minutes=duration_min)",
-        "core/test_windows.py::test_when_a_window_is_open",
+        "config/test_windows.py::test_when_a_window_is_open",
     ),
     Mutation(
         "config/hot_reload.py", "stamp == self._read and not again", "stamp == self._read",
-        "core/test_hot_reload.py::test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is",
+        "config/test_hot_reload.py::test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is",
     ),
     Mutation(
         "adapters/audit/flusher.py", "if at_once or self._buffer.crowded:", "if at_once:",
-        "streaming/test_audit_flush.py::test_a_buffer_that_fills_is_written_before_flush_s_has_passed",
+        "adapters/audit/test_audit_flush.py::test_a_buffer_that_fills_is_written_before_flush_s_has_passed",
     ),
     Mutation(
         "adapters/workers/process_pool.py", "or now >= self._slots[slot].not_before", "or True",
@@ -93,23 +93,23 @@ ALL = [
     ),
     Mutation(
         "console/cycle_reader.py", "if size < self._at:", "if size < 0:",
-        "test_report.py::test_a_tail_follows_a_rotated_file_and_can_start_near_the_end",
+        "console/test_report.py::test_a_tail_follows_a_rotated_file_and_can_start_near_the_end",
     ),
     Mutation(
         "assignor/plan_assignor.py", "if now != held:", "if now == held:",
-        "native/test_assignor.py::test_what_was_withheld_is_asked_for_if_no_member_does",
+        "assignor/test_assignor.py::test_what_was_withheld_is_asked_for_if_no_member_does",
     ),
     Mutation(
         "controller/cluster_executor.py", "in work.keys() - busy:", "in work.keys():",
-        "core/test_cluster_executor.py::test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done",
+        "controller/test_cluster_executor.py::test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done",
     ),
     Mutation(
         "concurrency.py", "if not wait([future], timeout_s).done:", "if not wait([future]).done:",
-        "core/test_bounded_call.py::test_a_call_that_does_not_return_is_left_behind",
+        "test_bounded_call.py::test_a_call_that_does_not_return_is_left_behind",
     ),
     Mutation(
         "cli/preflight.py", 'group.get("mode") == "act" and', "",
-        "test_cli.py::test_what_starts_the_workers_of_an_acting_group_is_looked_for",
+        "cli/test_cli.py::test_what_starts_the_workers_of_an_acting_group_is_looked_for",
     ),
 ]  # fmt: skip
 
@@ -123,8 +123,8 @@ def test_a_fault_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
 
 def test_a_fault_in_a_module_that_is_not_imported_is_told_from_one_that_is_not_noticed(tmp_path: Path) -> None:
     said, untouched = tmp_path / "said.txt", (ROOT / "autoscaler" / "errors.py").read_text(encoding="utf-8")
-    assert outcome("errors.py", untouched, "core/test_bounded_call.py", said) == 0
-    assert outcome("cli/preflight.py", "", "core/test_bounded_call.py", said) == NOT_IMPORTED
+    assert outcome("errors.py", untouched, "test_bounded_call.py", said) == 0
+    assert outcome("cli/preflight.py", "", "test_bounded_call.py", said) == NOT_IMPORTED
 
 
 def _mutated(mutation: Mutation) -> str:

@@ -57,7 +57,8 @@ signal.signal(signal.SIGTERM, lambda *_: (note("jvm told"), os._exit(143)))
 signal.signal(signal.SIGINT, lambda *_: (note("jvm interrupted"), os._exit(130)))
 job = next(a for a in sys.argv if a.endswith("jobs/autoscale.py"))
 driver = subprocess.Popen([sys.executable, __file__, "driver", job])
-sys.exit(driver.wait())
+ended = driver.wait()
+sys.exit(ended if ended >= 0 else 128 - ended)  # as Java says of a child that was killed
 """
 
 

@@ -1,8 +1,8 @@
 """The groups of several clusters side by side: waiting for one cluster keeps no other's groups waiting.
 
-Beside the path, called from the job once per micro-batch. Each cluster has a lane, which runs one cycle at a time; a lane that
-is still busy with an earlier one is left out, because the next cycle looks anew anyway. Where there is one lane, nothing runs in
-a thread of its own. Must know neither groups nor clusters.
+Beside the path, called from the job once per micro-batch. One cycle of a cluster runs at a time; a cluster
+that is still busy with an earlier one is left out, because the next cycle looks anew anyway. Where there is one cluster, nothing
+runs in a thread of its own. Must know neither groups nor clusters.
 """
 
 import time
@@ -26,10 +26,10 @@ class ClusterExecutor:
         self._running: dict[str, tuple[Future[None], float]] = {}  # and since when (monotonic)
 
     def run(self, work: Mapping[str, Work]) -> frozenset[str]:
-        """Run the work of every lane that is free, and return the names of those that were not.
+        """Run the work of every cluster that is free, and return the names of those that were not.
 
         Raises:
-            Exception: What the work of a lane raised, now or since the last call.
+            Exception: What the work for a cluster raised, now or since the last call.
         """
         if len(work) == 1 and not self._running:
             for only in work.values():
@@ -44,7 +44,7 @@ class ClusterExecutor:
 
     @property
     def busy_s(self) -> float:
-        """Return for how long the lane has been busy that has been so the longest, in seconds; 0 if none is."""
+        """Return for how long the cluster has been busy that has been so the longest, in seconds; 0 if none is."""
         return max((time.monotonic() - since for future, since in self._running.values() if not future.done()), default=0.0)
 
     def close(self, timeout_s: float) -> None:
@@ -60,10 +60,10 @@ class ClusterExecutor:
 
 
 class Waits:
-    """Since when which lanes have been busy, so that it can be said when one is so for long, and when that is over.
+    """Since when which clusters have been busy, so that it can be said when one is so for long, and when that is over.
 
     Args:
-        patience_s: For how long a lane may be busy before it is worth a word, in seconds.
+        patience_s: For how long a cluster may be busy before it is worth a word, in seconds.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -72,7 +72,7 @@ class Waits:
         self._told: set[str] = set()
 
     def news(self, busy: frozenset[str], now: float) -> tuple[frozenset[str], Mapping[str, float]]:
-        """Return the lanes that have been busy for so long by now, and for how many seconds those told before were that are free.
+        """Return the clusters that are busy for so long by now, and for how many seconds those told before were so.
 
         Args:
             busy: What ``ClusterExecutor.run`` has returned.

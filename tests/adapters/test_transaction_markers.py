@@ -1,4 +1,4 @@
-"""One look at a time for all groups: what is asked for is looked at in turn, and answers go to whoever asked for just that."""
+"""One look at a time for all groups: they are looked at in turn, and answers go to the one that asked for just that."""
 
 import threading
 from collections.abc import Mapping

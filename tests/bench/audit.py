@@ -29,7 +29,7 @@ from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.model import PartitionLoad
 from tests import builders as b
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 
 _DAY_S = 86_400
 _FLUSHES = 3

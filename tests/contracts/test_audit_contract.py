@@ -11,8 +11,8 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.model import HandoverDone
 from autoscaler.ports import AuditLog
+from tests.adapters.audit import audit_cases as cases
 from tests.fakes import FakeAudit
-from tests.streaming import audit_cases as cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

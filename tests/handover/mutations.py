@@ -197,7 +197,7 @@ LISTED = (
         directed=directed.a_retained_heartbeat_keeps_the_records,
     ),
     Mutation(
-        "the first plan waits for nobody",
+        "the first plan waits for no worker",
         (
             Edit(
                 PLANNING,

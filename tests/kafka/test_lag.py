@@ -153,7 +153,7 @@ def test_markers_at_the_end_are_known_to_be_nothing_and_records_to_be_something(
         other = {Partition(topic, 0): Span(1, 2), Partition(topic, 1): Span(1, 2)}
         assert looked_at(markers, other, "h") == other, "the first record was all"
         markers.of("g").close()
-        assert markers.of("g").empty() == {}, "what nobody asks for is forgotten"
+        assert markers.of("g").empty() == {}, "what is not asked for any more is forgotten"
         assert markers.of("h").empty() == other
     finally:
         markers.close()

@@ -1,4 +1,4 @@
-"""A transaction that stays open is said with what ends it, to whoever waits behind it: no reader stalls in silence."""
+"""A transaction that stays open is said with what ends it, to the operator: no reader stalls behind it in silence."""
 
 from collections.abc import Callable, Iterator
 

@@ -118,7 +118,7 @@ class World(Agenda):
             raise Violation(Promise.LATEST_LEADS, f"{controller.name} ends and is the latest")
 
     def end_transaction(self, epoch: int, log: ControlLog) -> bool:
-        """Commit what a controller has written; whoever the log says has taken over last is the latest from then on.
+        """Commit what a controller has written; the controller that the log says has taken over last is the latest from then on.
 
         That may be one whose transaction got no marker: this one brings it.
         """

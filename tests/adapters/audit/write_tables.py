@@ -1,6 +1,6 @@
-"""Writes a few rows into each of the audit's tables: ``python -m tests.streaming.write_tables DIRECTORY``.
+"""Writes a few rows into each of the audit's tables: ``python -m tests.adapters.audit.write_tables DIRECTORY``.
 
-What this left at commit c3d1acc stands in ``tests/streaming/tables_c3d1acc``, as few and small files as there can be: what a
+What this left at commit c3d1acc stands in ``tests/adapters/audit/tables_c3d1acc``, as few and small files as there can be: what a
 reader may do without (checksums) is removed. Tests open it with the present code. It is never made anew.
 """
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.clock import SystemClock
-from tests.streaming import audit_cases as cases
-from tests.streaming.audit_victim import session
+from tests.adapters.audit import audit_cases as cases
+from tests.adapters.audit.audit_victim import session
 
 
 def write(place: Path) -> None:

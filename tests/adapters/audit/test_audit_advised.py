@@ -10,9 +10,9 @@ import pytest
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.cli.decision_history import history
 from autoscaler.model import Reason
+from tests.adapters.audit import audit_cases as cases
+from tests.adapters.audit.test_audit_delta import QUERIES
 from tests.scenarios.test_advised_timelines import Advised
-from tests.streaming import audit_cases as cases
-from tests.streaming.test_audit_delta import QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from autoscaler.cli.preflight import problems
 from autoscaler.config.settings import load
 from autoscaler.streaming.checkpoint_guard import claim
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
 clusters:
   - connection: {bootstrap.servers: "localhost:9092"}

@@ -16,7 +16,7 @@ from autoscaler.adapters.audit.schema_check import check_tables, lacking
 from autoscaler.adapters.audit.tables import STEP, TABLES, Table
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.errors import SettingsError
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

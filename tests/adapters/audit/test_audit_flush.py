@@ -23,7 +23,7 @@ from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.errors import TransientError
 from autoscaler.ports import ActionOutcome
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 from tests.until import throughout, until
 
 

@@ -21,7 +21,7 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.errors import SettingsError
 from autoscaler.model import CapacitySource, Decision, GroupState, HandoverDone, LoadSnapshot
 from autoscaler.ports import ActionOutcome
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ Ask = Callable[[str], list[dict[str, Any]]]
 
 pytestmark = pytest.mark.timeout(600)
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 T0 = cases.T0
 PAGE = (ROOT / "docs" / "reference" / "audit.md").read_text(encoding="utf-8")
 ASKING = (ROOT / "docs" / "tasks" / "history.md").read_text(encoding="utf-8")

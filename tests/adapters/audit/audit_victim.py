@@ -15,8 +15,8 @@ from autoscaler import jars
 from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.clock import SystemClock
+from tests.adapters.audit import audit_cases as cases
 from tests.conftest import ROOT, properties
-from tests.streaming import audit_cases as cases
 from tests.until import let_pass
 
 LIFE = 10_000  # seconds from one life to the next, on the clock of the decisions

@@ -36,7 +36,7 @@ from autoscaler.model import (
 )
 from autoscaler.model.findings import What
 from tests import builders as b
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 
 partitions = st.builds(TopicPartition, topic=st.sampled_from(("orders", "clicks-0", 'ä,{}"')), partition=st.integers(0, 60))
 slots = st.integers(0, 5)

@@ -13,7 +13,7 @@ from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.adapters.audit.tables import TABLES, ddl
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.errors import TransientError
-from tests.streaming import audit_cases as cases
+from tests.adapters.audit import audit_cases as cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,18 +15,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autoscaler.adapters.audit.tables import TABLES
-from tests.streaming.audit_victim import LIFE
+from tests.adapters.audit.audit_victim import LIFE
 from tests.until import let_pass, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KILLS = 2
 
 
 def start(place: Path, life: int, *count: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.streaming.audit_victim", str(place / "tables"), str(place / "published"), str(life)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.adapters.audit.audit_victim",
+        str(place / "tables"),
+        str(place / "published"),
+        str(life),
+    ]
     log = (place / f"life-{life}.log").open("wb")
     with log:
         return subprocess.Popen([*command, *count], cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
