@@ -76,8 +76,8 @@ ALL = [
         "config/test_hot_reload.py::test_a_file_that_refers_to_what_is_not_there_yet_holds_once_it_is",
     ),
     Mutation(
-        "adapters/audit/flusher.py", "if at_once or self._buffer.crowded:", "if at_once:",
-        "adapters/audit/test_audit_flush.py::test_a_buffer_that_fills_is_written_before_flush_s_has_passed",
+        "adapters/audit/flusher.py", "self._all_due = now + self._flush_s", "self._all_due = now",
+        "adapters/audit/test_audit_flush.py::test_a_table_has_one_commit_per_flush_s_however_many_cycles_there_are",
     ),
     Mutation(
         "adapters/workers/process_pool.py", "or now >= self._slots[slot].not_before", "or True",

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -290,7 +291,8 @@ def test_a_command_goes_to_the_cluster_of_its_group(config: Path) -> None:
         )
     )
     assert "groups orders (advise, west), bills (advise, east)" in run("validate", "--config", str(config)).stdout
-    for group, address in (("orders", "127.0.0.1:2"), ("bills", "127.0.0.1:1")):
-        told = run("release", "--config", str(config), group)
+    with ThreadPoolExecutor() as side_by_side:  # each waits for an answer
+        told_all = side_by_side.map(lambda group: run("release", "--config", str(config), group), ("orders", "bills"))
+    for told, address in zip(told_all, ("127.0.0.1:2", "127.0.0.1:1"), strict=True):
         assert told.returncode == 1
         assert f"no broker answers at {address}" in told.stderr
