@@ -29,6 +29,7 @@ from autoscaler.handover.records import (
 
 BY_PLATFORM = "platform"
 BY_HEARTBEATS = "heartbeats"
+_LEFT = "left"
 _ENDED_KEPT = 10_000  # instances; each start of a worker adds one
 
 
@@ -126,7 +127,7 @@ class ControllerState:
             case Expired() if self._ours(record.group, record.control_id):
                 self.over[record.worker] = record.evidence
             case Left() if self._ours(record.group, record.control_id):
-                self.over.setdefault(record.worker, "left")
+                self.over.setdefault(record.worker, _LEFT)
                 self._left.add(record.worker)
             case Unparked() if self._ours(record.group, record.control_id):
                 self._unparked[record.tp] = max(record.epoch, self._unparked.get(record.tp, 0))
@@ -136,18 +137,26 @@ class ControllerState:
     def forget(self, key: tuple[str | int, ...]) -> None:
         """Take a tombstone of the control log."""
         match key:
-            case ("expired" | "left", self.group, str(name), str(uuid)):
-                worker = Incarnation(name, uuid)
-                for known in (self.over, self.beats, self._held):
-                    known.pop(worker, None)
-                self._left.discard(worker)
-                self._fenced.discard(worker)
+            case ("expired" | "left" as kind, self.group, str(name), str(uuid)):
+                self._forget_over(Incarnation(name, uuid), kind)
             case ("unparked", self.group, str(topic), int(partition)):
                 self._unparked.pop(Tp(topic, partition), None)
             case ("released", self.group, str(topic), int(partition), str(name), str(uuid)):
                 self._released.get(Tp(topic, partition), {}).pop(Incarnation(name, uuid), None)
             case _:
                 pass
+
+    def _forget_over(self, worker: Incarnation, kind: str) -> None:
+        """Take the tombstone of one of the two records that say that a worker is over; its other one may not have come (0030)."""
+        if kind == "expired" and worker in self._left:
+            self.over[worker] = _LEFT
+            return
+        self._left.discard(worker)
+        if kind == "left" and self.over.get(worker, _LEFT) != _LEFT:
+            return
+        for known in (self.over, self.beats, self._held):
+            known.pop(worker, None)
+        self._fenced.discard(worker)
 
     def ended(self, instances: Iterable[str]) -> None:
         """Remember instances that the platform saw end (rule 8a); incarnations that name them are over, known now or later."""

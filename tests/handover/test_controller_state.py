@@ -1,8 +1,10 @@
 """What a controller makes of its logs: who is over, what has arrived, what may go."""
 
+import pytest
+
 from autoscaler.handover.planning import next_plan
-from autoscaler.handover.records import Incarnation
-from tests.handover.controller_driver import P0, P1, SPAN, TOPIC, A, B, C, G, Log, alive, intended
+from autoscaler.handover.records import Incarnation, Left
+from tests.handover.controller_driver import CONTROL, P0, P1, SPAN, TOPIC, A, B, C, G, Log, alive, intended
 
 # --- who is over ---
 
@@ -193,6 +195,21 @@ def test_records_of_somebody_over_go_once_no_plan_names_it_and_its_heartbeats_ha
     assert log.state.forgettable(100) == ()
     assert A not in log.state.named()
     assert A not in log.state.over
+
+
+@pytest.mark.parametrize("came", ["expired", "left"])
+def test_a_tombstone_that_came_without_the_other_is_followed_by_both(came: str) -> None:
+    """A transaction that was sent by half may be committed by the next one: what it did not delete must not stay."""
+    log = alive(A, B)
+    log.plan({P0: B})
+    log.say(Left(group=G, worker=A, control_id=CONTROL))
+    log.expired(A)
+    keys = log.state.forgettable(100)
+    log.state.forget((came, G, "a", "a-uuid"))
+    assert log.state.forgettable(100) == keys
+    for key in keys:
+        log.state.forget(key)
+    assert log.state.forgettable(100) == ()
 
 
 def test_who_is_waited_for_is_not_forgotten() -> None:

@@ -38,6 +38,17 @@ def test_nothing_stays_of_who_died_when_the_heartbeat_log_was_made_anew() -> Non
     World(Schedule(seed=4488, slow=0.1, platform=False, park_after=1, tidy=True, faults=faults)).run()
 
 
+def test_what_a_clean_up_sent_by_half_did_not_delete_goes_with_the_next() -> None:
+    """Shrunk from seed 8718: one of two tombstones made a controller forget a worker, whose other record stayed for ever."""
+    faults = (
+        Fault(kind=Kind.MOVE, at=4.0, partition=1, to="w-1"),
+        Fault(kind=Kind.LEAVE, at=2.0, who="w-1", for_s=1.0),
+        Fault(kind=Kind.HEARTBEATS_ANEW, at=4.5),
+        Fault(kind=Kind.LEADERLESS, on="begun", nth=4, for_s=3.0, to="control"),
+    )
+    World(Schedule(seed=8718, partitions=2, quiet_from=3.0, tidy=True, steady=True, exactly_once=True, faults=faults)).run()
+
+
 def test_planned_moves_cost_no_duplicate() -> None:
     assert {seed: n for seed in range(200) if (n := World(calm(seed)).run().duplicates)} == {}
 
