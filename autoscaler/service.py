@@ -19,6 +19,7 @@ from autoscaler.adapters import kernels
 from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
 from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.audit.delta_audit import DeltaAudit
+from autoscaler.adapters.audit.upkeep import Keeper
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
 from autoscaler.adapters.control_log.publisher import KafkaControl
@@ -93,6 +94,7 @@ class Job:
         root = settings.root
         of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
         self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock, cluster_of=of)
+        self.upkeep = Keeper(spark, root / "tables", self.clock, keep_days=settings.audit.keep_days)
         native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
@@ -241,6 +243,7 @@ class Job:
     def close(self) -> None:
         """Write what is left and let go; workers go on."""
         self.watchdog.stop()
+        self.upkeep.close()
         self.clusters.close(_CLOSE_S)
         with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
             list(beside.map(self._leave, self.sites))
@@ -297,6 +300,7 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
     stream = query.start(spark, settings, job.on_snapshots)
     job.watchdog.start()
+    job.upkeep.start()
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
     while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):
         progress.look(stream)

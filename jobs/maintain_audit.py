@@ -1,7 +1,7 @@
 """Keeps the audit's tables small: merges the files of past days, deletes days that are old enough, removes unused files.
 
-``python jobs/maintain_audit.py --config FILE --keep-days 90``, once a day from cron or a timer; may run beside the job. Without
-``--keep-days`` nothing is deleted.
+``python jobs/maintain_audit.py --config FILE --keep-days 90``, for tables whose job does not run (one that does keeps them small
+by itself), or to delete at once; may run beside the job. Without ``--keep-days`` nothing is deleted.
 """
 
 import argparse
@@ -12,18 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from autoscaler import jars
-from autoscaler.adapters.audit.delta_audit import Upkeep, compact, small_session
+from autoscaler.adapters.audit.delta_audit import small_session
 from autoscaler.adapters.audit.rows import day
 from autoscaler.adapters.audit.tables import TABLES
+from autoscaler.adapters.audit.upkeep import compact
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.config.settings import load
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
-
-
-def said(done: Upkeep) -> str:
-    """Return one line about a table."""
-    files, size = (f"{a:,} -> {b:,}" for a, b in (done.files, tuple(n // 1000 for n in done.bytes)))
-    return f"{done.name}: {files} files, {size} kB" + (f", {done.days_deleted} days deleted" if done.days_deleted else "")
 
 
 def keep_in_order(root: Path, keep_days: int | None) -> None:
@@ -39,7 +34,7 @@ def keep_in_order(root: Path, keep_days: int | None) -> None:
     today = day(SystemClock().now())
     for name in there:
         keep_from = None if keep_days is None else today - timedelta(days=keep_days)
-        print(said(compact(spark, root, name, before=today, keep_from=keep_from)))
+        print(compact(spark, root, name, before=today, keep_from=keep_from))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -68,7 +68,7 @@ _MEASURE = {
     "watchdog_s": "watchdog",
 }
 _HANDOVER = {"lease_s": "lease"}
-_AUDIT = {"flush_s": "flush"}
+_AUDIT = {"flush_s": "flush", "keep_s": "keep"}
 
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType({  # by the name of the model
     "Group": _GROUP, "Window": _WINDOW, "ProcessWorkers": _WORKERS, "Measure": _MEASURE, "Handover": _HANDOVER, "Audit": _AUDIT,

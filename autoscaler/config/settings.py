@@ -20,7 +20,7 @@ from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_p
 from autoscaler.config.grouping import flattened
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
 from autoscaler.config.refusals import refusals
-from autoscaler.config.units import Bytes, Count, Seconds, seconds
+from autoscaler.config.units import DAY_S, Age, Bytes, Count, Seconds, seconds
 from autoscaler.config.yaml_file import read
 from autoscaler.errors import SettingsError
 from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
@@ -85,12 +85,19 @@ class Handover(BaseModel):
 
 
 class Audit(BaseModel):
-    """Where and how often decisions are written."""
+    """How often decisions are written, and how long they are kept."""
 
     model_config = _STRICT
 
     flush_s: Annotated[Seconds, Field(gt=0)] = 60.0
     """seconds between commits to each table, at most; what acted is written in a few cycles; the cost: docs/tasks/upkeep.md"""
+    keep_s: Age | None = None
+    """seconds that rows are kept in the tables, in whole days, such as 90d; null: for ever"""
+
+    @property
+    def keep_days(self) -> int | None:
+        """Return the whole days that rows are kept; ``None``: for ever."""
+        return None if self.keep_s is None else int(self.keep_s // DAY_S)
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
@@ -138,7 +145,7 @@ class Settings(BaseModel):
     handover: Handover = Handover()
     """timing of the protocol between controller and workers"""
     audit: Audit = Audit()
-    """how often decisions are written"""
+    """how often decisions are written, and how long they are kept"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

@@ -17,8 +17,9 @@ _PLAIN = re.compile(r"^\s*-?\d+(\.\d+)?\s*$")
 _EXPONENT = re.compile(r"^\s*-?\d+(\.\d*)?[eE][+-]?\d+\s*$")  # YAML 1.1 wants a dot and a sign in it, and takes others for text
 _BYTES = TypeAdapter(ByteSize)
 _BYTES_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKMGT]i?)?B\s*$"
+DAY_S = 86_400
 _MINUTE_S = 60
-_YEAR_S = 366 * 86_400
+_YEAR_S = 366 * DAY_S
 
 
 def number(value: object) -> object:
@@ -102,5 +103,6 @@ Number = Annotated[float, BeforeValidator(number)]
 Count = Annotated[int, BeforeValidator(number)]
 Consumers = Annotated[Count, Field(ge=1, le=100_000)]
 Seconds = Annotated[float, BeforeValidator(seconds), Field(le=_YEAR_S), _DURATION_TEXT]
+Age = Annotated[float, BeforeValidator(seconds), Field(ge=DAY_S, le=10 * _YEAR_S), _DURATION_TEXT]
 Minutes = Annotated[int, BeforeValidator(minutes), _DURATION_TEXT]
 Bytes = Annotated[float, BeforeValidator(bytes_), Field(le=1e15), _OrText(_BYTES_PATTERN)]

@@ -21,11 +21,12 @@ from pyspark.sql import SparkSession
 
 from autoscaler import jars
 from autoscaler.adapters.audit.buffer import Buffer
-from autoscaler.adapters.audit.delta_audit import SparkTables, compact, small_session
+from autoscaler.adapters.audit.delta_audit import SparkTables, small_session
 from autoscaler.adapters.audit.flusher import Flusher
 from autoscaler.adapters.audit.journal import Journal
 from autoscaler.adapters.audit.rows import Cycle, day
 from autoscaler.adapters.audit.tables import TABLES
+from autoscaler.adapters.audit.upkeep import compact
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.model import PartitionLoad
 from tests import builders as b

@@ -13,7 +13,7 @@ import yaml
 
 from autoscaler.adapters.audit.cycle_log import DECIDED, cycle_record
 from autoscaler.cli.main import _parser
-from autoscaler.config.settings import load
+from autoscaler.config.settings import Settings, load
 from autoscaler.errors import Exit
 from tests.docs import settings_page
 
@@ -139,8 +139,8 @@ def configurations() -> Iterator[tuple[Path, str]]:
 def test_every_configuration_on_a_page_is_valid(page: Path, text: str, tmp_path: Path) -> None:
     """What is left out on the page, because only a part is shown, is what the least configuration has."""
     data = yaml.safe_load(text)
-    if not {"groups", "clusters"} & set(data):  # settings of a group
-        data = {"groups": [{"group": "orders", "topics": ["orders"], **data}]}
+    least = {"group": "orders", "topics": ["orders"]}
+    data = {"groups": [least], **data} if set(data) <= set(Settings.model_fields) else {"groups": [{**least, **data}]}
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     file = tmp_path / "c.yaml"
     whole = {"clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}], "state_dir": str(tmp_path), **data}

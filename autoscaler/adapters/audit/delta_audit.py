@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -35,7 +34,7 @@ from autoscaler.ports import ActionOutcome, Clock
 
 log = logging.getLogger(__name__)
 
-_SESSION = {
+SESSION = {
     "spark.databricks.delta.snapshotPartitions": "1",  # 50 by default: seconds per commit on a small machine
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -60,17 +59,6 @@ _SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # an operator waits for the first answer
 }
 _POOL = "audit"
-_LISTERS = 8  # tasks that list a table's files for VACUUM: with the default of 10,000 that takes half a minute, whatever there is
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    """What keeping a table in order has done; files and bytes before and after."""
-
-    name: str
-    days_deleted: int
-    files: tuple[int, int]
-    bytes: tuple[int, int]
 
 
 class DeltaAudit:
@@ -176,7 +164,7 @@ class SparkTables:
         self._clock = clock
         self._wanted = tables
         self._unsure: set[tuple[str, int]] = set()  # commits whose answer was an error: made or not
-        for key, value in _SESSION.items():
+        for key, value in SESSION.items():
             self._spark.conf.set(key, value)
 
     def today(self) -> date:
@@ -200,7 +188,7 @@ class SparkTables:
                     names = ", ".join(x.path.replace("`", "") for x in new)
                     log.info("table %s has new columns, null in the rows of earlier releases: %s", path, names)
         except (PySparkException, Py4JError, OSError, DeltaError) as e:
-            raise TransientError(f"the tables in {self._root} cannot be opened: {_first_line(e)}") from e
+            raise TransientError(f"the tables in {self._root} cannot be opened: {first_line(e)}") from e
 
     def append(self, table: str, rows: pa.Table, version: int) -> None:
         """Append rows in one commit, unless this life has committed this version of the table.
@@ -220,7 +208,7 @@ class SparkTables:
             frame = self._spark.createDataFrame(rows).coalesce(1)
             frame.write.format("delta").mode("append").save(str(self._root / table))
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{rows.num_rows} rows for {self._root / table} were not written: {_first_line(e)}") from e
+            raise TransientError(f"{rows.num_rows} rows for {self._root / table} were not written: {first_line(e)}") from e
         self._unsure.discard(attempt)
 
     def _holds(self, table: str, rows: pa.Table) -> bool:
@@ -243,7 +231,7 @@ class SparkTables:
             latest = lately.groupBy("group").agg(max_by(struct("capacity_source", "capacity_bytes_per_s"), "at").alias("latest"))
             found = latest.select("group", "latest.*").toArrow().to_pylist()
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{path} cannot be read: {_first_line(e)}") from e
+            raise TransientError(f"{path} cannot be read: {first_line(e)}") from e
         return {r["group"]: r["capacity_bytes_per_s"] for r in found if r["capacity_source"] == CapacitySource.MEASURED}
 
     def keys(self, table: str, since: date) -> set[Key]:
@@ -256,7 +244,7 @@ class SparkTables:
             found = self._spark.read.format("delta").load(str(self._root / table)).where(col("date") >= since)
             return {tuple(r.values()) for r in found.select(*self._wanted[table].key).toArrow().to_pylist()}
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{self._root / table} cannot be read: {_first_line(e)}") from e
+            raise TransientError(f"{self._root / table} cannot be read: {first_line(e)}") from e
 
 
 def register_views(spark: SparkSession, root: Path) -> None:
@@ -276,56 +264,14 @@ def register_views(spark: SparkSession, root: Path) -> None:
         for name, sql in VIEWS.items():
             spark.sql(sql).createOrReplaceTempView(name)
     except (PySparkException, Py4JError) as e:
-        raise TransientError(f"the tables in {root} cannot be read: {_first_line(e)}") from e
-
-
-def compact(spark: SparkSession, root: Path, name: str, *, before: date, keep_from: date | None) -> Upkeep:
-    """Merge the small files of a table's past days, and let go of days that need not be kept; may run beside the job.
-
-    Only whole days before ``before`` are merged, because later ones are still being written. Days before ``keep_from`` are
-    deleted.
-
-    Raises:
-        TransientError: The table cannot be read or rewritten now; what was done so far stays, and doing it again does no harm.
-    """
-    table = f"delta.`{root / name}`"
-    spark.conf.set("spark.sql.parquet.compression.codec", _SESSION["spark.sql.parquet.compression.codec"])
-    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", _LISTERS)
-    try:
-        began = _extent(spark, table)
-        days = 0
-        if keep_from is not None:
-            old = spark.read.format("delta").load(str(root / name)).where(col("date") < keep_from)
-            days = old.select("date").distinct().count()
-        if keep_from is not None and days:
-            _delete_days(spark, table, before=keep_from)
-        spark.sql(f"OPTIMIZE {table} WHERE `date` < DATE'{before}'")
-        ended = _extent(spark, table)
-        spark.sql(f"VACUUM {table}")
-    except (PySparkException, Py4JError) as e:
-        raise TransientError(f"{root / name} cannot be kept in order: {_first_line(e)}") from e
-    return Upkeep(name=name, days_deleted=days, files=(began[0], ended[0]), bytes=(began[1], ended[1]))
-
-
-def _extent(spark: SparkSession, table: str) -> tuple[int, int]:
-    row = spark.sql(f"DESCRIBE DETAIL {table}").select("numFiles", "sizeInBytes").collect()[0]
-    return int(row[0]), int(row[1])
-
-
-def _delete_days(spark: SparkSession, table: str, *, before: date) -> None:
-    """Delete whole days: nothing is rewritten. A commit of the job that comes in between is made again by it."""
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
-    try:
-        spark.sql(f"DELETE FROM {table} WHERE `date` < DATE'{before}'")  # noqa: S608  both are ours
-    finally:
-        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+        raise TransientError(f"the tables in {root} cannot be read: {first_line(e)}") from e
 
 
 def small_session(name: str, class_path: str) -> SparkSession:
     """Return a local session that works on Delta tables and takes little; ``class_path`` is where Delta's jars are."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).config("spark.driver.extraClassPath", class_path)
-    for key, value in (_SMALL | _NEEDED | _SESSION).items():
+    for key, value in (_SMALL | _NEEDED | SESSION).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -340,5 +286,6 @@ def _check_session(spark: SparkSession) -> None:
         raise SettingsError(tuple(problems))
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return an error in one line: Spark says the rest of it in a hundred more."""
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
