@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.audit.cycle_log import DECIDED, cycle_record
 from autoscaler.cli.main import _parser
 from autoscaler.config.settings import load
 from autoscaler.errors import Exit
 from tests.docs import settings_page
+from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, TOPIC, TRANSACTION, Grant
+from tests.kafka.test_advise_permissions import of_adviser
+from tests.kafka.whole_step import of_job, of_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -116,6 +120,45 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
 
 
+def test_the_words_by_which_a_symptom_is_looked_up_are_those_that_the_code_says() -> None:
+    """A quotation is cut where a value stands in it: at dots and at numbers."""
+    page = (DOCS / "tasks" / "troubleshoot.md").read_text(encoding="utf-8")
+    code = "\n".join(f.read_text(encoding="utf-8") for f in sorted((ROOT / "autoscaler").rglob("*.py")))
+    code = re.sub(r"\"\s*\n\s*f?\"", "", code).replace("{s[assignment]}", "assignment")
+    quoted = [q for row in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE) for q in re.findall(r'"([^"]+)"', row)]
+    pieces = [piece.strip(" ,:'") for q in quoted for piece in re.split(r"…|\b\w*\d\w*\b|%|\beast\b", q)]
+    assert len(quoted) > len("a dozen")
+    assert [piece for piece in pieces if len(piece.split()) > 1 and piece not in code] == []
+
+
+GRANTED = re.compile(r"--(operation|topic|group|transactional-id) (\S+)|--(cluster)")
+KINDS = {"topic": TOPIC, "group": GROUP, "transactional-id": TRANSACTION}
+
+
+def granted(user: str, block: str) -> set[Grant]:
+    """Return what the commands of a block allow a user."""
+    out: set[Grant] = set()
+    for command in block.replace("\\\n", " ").splitlines():
+        if command.startswith(f"$ALLOW User:{user} "):
+            words = GRANTED.findall(command)
+            whats = [
+                AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()] for word, name, _ in words if word == "operation"
+            ]
+            on = [(KINDS[word], name) for word, name, _ in words if word in KINDS]
+            on += [(CLUSTER, "kafka-cluster") for *_, cluster in words if cluster]
+            out |= {(kind, name, what) for kind, name in on for what in whats}
+    return out
+
+
+def test_the_commands_that_give_permissions_give_those_that_are_shown_to_be_enough() -> None:
+    ((_, block),) = blocks(DOCS / "reference" / "permissions.md")
+    always, advising, acting = block.split("# mode")[0], *(f"# mode{part}" for part in block.split("# mode")[1:])
+    assert granted("autoscaler", always + advising) == set(of_adviser("orders", "orders").values())
+    implied = {(TOPIC, "orders", DESCRIBE)}  # by Read
+    assert granted("autoscaler", always + acting) >= set(of_job("orders", "orders")) - implied
+    assert granted("orders", acting) == set(of_worker("orders", "orders"))
+
+
 # --- what pages tell one to write and to run ---------------------------------------------------------------------------
 
 
@@ -128,7 +171,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def configurations() -> Iterator[tuple[Path, str]]:
     for page in PAGES:
         for language, text in blocks(page):
-            if language == "yaml":
+            if language == "yaml" and not text.startswith("apiVersion:"):
                 yield page, text
             yield from (
                 (page, inner) for inner in re.findall(r"^cat > \S+\.yaml <<END\n(.*?)^END$", text, re.MULTILINE | re.DOTALL)
@@ -138,12 +181,17 @@ def configurations() -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(("page", "text"), list(configurations()), ids=lambda x: x.stem if isinstance(x, Path) else "")
 def test_every_configuration_on_a_page_is_valid(page: Path, text: str, tmp_path: Path) -> None:
     """What is left out on the page, because only a part is shown, is what the least configuration has."""
-    data = yaml.safe_load(text)
+    data, group = yaml.safe_load(text), {"group": "orders", "topics": ["orders"]}
     if not {"groups", "clusters"} & set(data):  # settings of a group
-        data = {"groups": [{"group": "orders", "topics": ["orders"], **data}]}
+        data = {"groups": [{**group, **data}]}
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     file = tmp_path / "c.yaml"
-    whole = {"clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}], "state_dir": str(tmp_path), **data}
+    whole = {
+        "clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}],
+        "state_dir": str(tmp_path),
+        "groups": [group],
+        **data,
+    }
     file.write_text(yaml.safe_dump(whole), encoding="utf-8")
     assert load(str(file), connects=False).groups
 
