@@ -27,6 +27,10 @@ PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CO
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 README_LINES = 150
 QUESTIONS = 20
+OWN_WORDS = 15
+ASKING = frozenset(
+    {"each", "from", "have", "into", "many", "mine", "much", "than", "that", "they", "this", "what", "when", "with"}
+)
 
 
 def prose(page: Path) -> str:
@@ -34,13 +38,22 @@ def prose(page: Path) -> str:
     return re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading, as the site and code hosts make it."""
+    text = unicodedata.normalize("NFKD", re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+
+
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as the site and code hosts make them."""
-    found = set()
-    for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
-        text = unicodedata.normalize("NFKD", re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)).encode("ascii", "ignore").decode()
-        found.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
-    return found
+    """Return the anchors of a page's headings."""
+    return {anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)}
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return what stands below a heading, the headings below it included, up to the next one of its rank."""
+    text = prose(page)
+    heading = next(h for h in re.finditer(r"^(#+) (.+)$", text, re.MULTILINE) if anchor_of(h[2]) == anchor)
+    return re.split(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -109,11 +122,48 @@ def test_every_decision_is_listed() -> None:
     assert [p.name for p in sorted((DOCS / "decisions").glob("*.md")) if f"../decisions/{p.name}" not in page] == []
 
 
-def test_the_first_page_answers_questions() -> None:
+def questions() -> list[tuple[str, list[str]]]:
+    """Return the questions of the first page, each with the links that answer it."""
     page = (DOCS / "index.md").read_text(encoding="utf-8")
-    rows = [row for row in page.split("## Find an answer")[1].split("\n## ")[0].splitlines() if row.startswith("| ")][1:]
-    assert len(rows) >= QUESTIONS
-    assert [row for row in rows if "](" not in row] == []
+    rows = page.split("## Find an answer")[1].split("\n## ")[0].splitlines()
+    cells = [row.strip("| ").split(" | ") for row in rows if row.startswith("| ")][1:]
+    return [(question, LINK.findall(answer)) for question, answer in cells]
+
+
+def stems(text: str) -> set[str]:
+    """Return how the words of a text begin, without those that any question has, and without where its links go."""
+    return {w[:4].lower() for w in re.findall(r"[A-Za-z]{4,}", LINK.sub("]", text)) if w.lower() not in ASKING}
+
+
+def test_the_first_page_has_twenty_questions_and_each_a_link_to_a_heading() -> None:
+    assert len(questions()) >= QUESTIONS
+    assert [q for q, links in questions() if not links or not all("#" in link for link in links)] == []
+
+
+@pytest.mark.parametrize(("question", "links"), questions(), ids=lambda x: anchor_of(x)[:40] if isinstance(x, str) else "")
+def test_the_heading_that_a_question_leads_to_answers_it_at_once(question: str, links: list[str]) -> None:
+    """Each section has text of its own, not only links; together, with their pages' titles, they speak of what is asked."""
+    found = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        page = DOCS / name
+        text = section(page, anchor)
+        assert len(re.sub(r"\[[^]]*\]\([^)]*\)", "", text).split()) >= OWN_WORDS, f"{link} answers with next to nothing"
+        assert not text.lstrip().startswith("#"), f"{link} is a heading over another one"
+        found.append(f"{prose(page).splitlines()[0]} {anchor.replace('-', ' ')} {text}")
+    asked = stems(question)
+    assert len(asked & stems(" ".join(found))) >= len(asked) / 2, f"{links} speak of other things"
+
+
+def test_questions_with_each_others_answers_would_be_noticed() -> None:
+    asked = questions()
+    wrong = 0
+    for (question, _), (_, links) in zip(asked, [*asked[7:], *asked[:7]], strict=True):
+        try:
+            test_the_heading_that_a_question_leads_to_answers_it_at_once(question, links)
+        except AssertionError:
+            wrong += 1
+    assert wrong > len(asked) / 2
 
 
 def test_the_readme_is_short() -> None:
