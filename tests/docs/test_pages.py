@@ -166,6 +166,18 @@ def test_questions_with_each_others_answers_would_be_noticed() -> None:
     assert wrong > len(asked) / 2
 
 
+def test_pages_say_who_acts() -> None:
+    vague = re.compile(r"\b(nobody|no one|somebody|someone|anybody|anyone|everybody|everyone|whoever|whomever)\b", re.IGNORECASE)
+    said = {page.name: vague.findall(re.sub(r"`[^`]*`", "", prose(page))) for page in PAGES}
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def test_the_glossary_is_in_order_and_names_each_term_once() -> None:
+    page = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
+    assert terms == sorted(set(terms), key=str.lower)
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
 
