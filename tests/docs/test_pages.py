@@ -13,6 +13,7 @@ import yaml
 from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.audit.cycle_log import DECIDED, cycle_record
+from autoscaler.adapters.audit.views import VIEWS
 from autoscaler.cli.main import _parser
 from autoscaler.config.settings import load
 from autoscaler.errors import Exit
@@ -115,6 +116,11 @@ def test_the_page_of_metrics_names_every_field_of_a_cycle() -> None:
     fields = re.findall(r'^        "(\w+)":', inspect.getsource(cycle_record), re.MULTILINE)
     assert len(fields) > len("a handful")
     assert [f for f in (*fields, *DECIDED) if f"`{f}`" not in page] == []
+
+
+def test_the_page_of_views_has_a_row_for_each() -> None:
+    page = (DOCS / "reference" / "views.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(VIEWS)
 
 
 def test_every_decision_is_listed() -> None:
