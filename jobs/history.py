@@ -1,7 +1,7 @@
 """Prints what the autoscaler decided and why, from its tables, through Spark SQL.
 
 ``python jobs/history.py --config FILE`` shows the decisions; ``--sql`` asks anything else of the views that
-``docs/reference/audit.md`` describes. Reads only; may run beside the job.
+``docs/reference/views.md`` describes. Reads only; may run beside the job.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", help="configuration of the job whose tables are read")
     where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
-    parser.add_argument("--sql", help="a query over the views of docs/reference/audit.md instead")
+    parser.add_argument("--sql", help="a query over the views of docs/reference/views.md instead")
     parser.add_argument("--limit", type=int, default=200, help="most lines to print (the newest), 200 by default")
     args = parser.parse_args(argv)
     console = Console(width=None if sys.stdout.isatty() else 160)

@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka.admin import AclOperation
 
 from autoscaler.adapters.audit.cycle_log import DECIDED, cycle_record
+from autoscaler.adapters.audit.views import VIEWS
 from autoscaler.cli.main import _parser
 from autoscaler.config.settings import Settings, load
 from autoscaler.errors import Exit
 from tests.docs import settings_page
+from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, TOPIC, TRANSACTION, Grant
+from tests.kafka.test_advise_permissions import of_adviser
+from tests.kafka.whole_step import of_job, of_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -23,6 +28,10 @@ PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CO
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 README_LINES = 150
 QUESTIONS = 20
+OWN_WORDS = 15
+ASKING = frozenset(
+    {"each", "from", "have", "into", "many", "mine", "much", "than", "that", "they", "this", "what", "when", "with"}
+)
 
 
 def prose(page: Path) -> str:
@@ -30,13 +39,22 @@ def prose(page: Path) -> str:
     return re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading, as the site and code hosts make it."""
+    text = unicodedata.normalize("NFKD", re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+
+
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as the site and code hosts make them."""
-    found = set()
-    for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
-        text = unicodedata.normalize("NFKD", re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)).encode("ascii", "ignore").decode()
-        found.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
-    return found
+    """Return the anchors of a page's headings."""
+    return {anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)}
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return what stands below a heading, the headings below it included, up to the next one of its rank."""
+    text = prose(page)
+    heading = next(h for h in re.finditer(r"^(#+) (.+)$", text, re.MULTILINE) if anchor_of(h[2]) == anchor)
+    return re.split(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -100,20 +118,113 @@ def test_the_page_of_metrics_names_every_field_of_a_cycle() -> None:
     assert [f for f in (*fields, *DECIDED) if f"`{f}`" not in page] == []
 
 
+def test_the_page_of_views_has_a_row_for_each() -> None:
+    page = (DOCS / "reference" / "views.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(VIEWS)
+
+
 def test_every_decision_is_listed() -> None:
     page = (DOCS / "design" / "decisions.md").read_text(encoding="utf-8")
     assert [p.name for p in sorted((DOCS / "decisions").glob("*.md")) if f"../decisions/{p.name}" not in page] == []
 
 
-def test_the_first_page_answers_questions() -> None:
+def questions() -> list[tuple[str, list[str]]]:
+    """Return the questions of the first page, each with the links that answer it."""
     page = (DOCS / "index.md").read_text(encoding="utf-8")
-    rows = [row for row in page.split("## Find an answer")[1].split("\n## ")[0].splitlines() if row.startswith("| ")][1:]
-    assert len(rows) >= QUESTIONS
-    assert [row for row in rows if "](" not in row] == []
+    rows = page.split("## Find an answer")[1].split("\n## ")[0].splitlines()
+    cells = [row.strip("| ").split(" | ") for row in rows if row.startswith("| ")][1:]
+    return [(question, LINK.findall(answer)) for question, answer in cells]
+
+
+def stems(text: str) -> set[str]:
+    """Return how the words of a text begin, without those that any question has, and without where its links go."""
+    return {w[:4].lower() for w in re.findall(r"[A-Za-z]{4,}", LINK.sub("]", text)) if w.lower() not in ASKING}
+
+
+def test_the_first_page_has_twenty_questions_and_each_a_link_to_a_heading() -> None:
+    assert len(questions()) >= QUESTIONS
+    assert [q for q, links in questions() if not links or not all("#" in link for link in links)] == []
+
+
+@pytest.mark.parametrize(("question", "links"), questions(), ids=lambda x: anchor_of(x)[:40] if isinstance(x, str) else "")
+def test_the_heading_that_a_question_leads_to_answers_it_at_once(question: str, links: list[str]) -> None:
+    """Each section has text of its own, not only links; together, with their pages' titles, they speak of what is asked."""
+    found = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        page = DOCS / name
+        text = section(page, anchor)
+        assert len(re.sub(r"\[[^]]*\]\([^)]*\)", "", text).split()) >= OWN_WORDS, f"{link} answers with next to nothing"
+        assert not text.lstrip().startswith("#"), f"{link} is a heading over another one"
+        found.append(f"{prose(page).splitlines()[0]} {anchor.replace('-', ' ')} {text}")
+    asked = stems(question)
+    assert len(asked & stems(" ".join(found))) >= len(asked) / 2, f"{links} speak of other things"
+
+
+def test_questions_with_each_others_answers_would_be_noticed() -> None:
+    asked = questions()
+    wrong = 0
+    for (question, _), (_, links) in zip(asked, [*asked[7:], *asked[:7]], strict=True):
+        try:
+            test_the_heading_that_a_question_leads_to_answers_it_at_once(question, links)
+        except AssertionError:
+            wrong += 1
+    assert wrong > len(asked) / 2
+
+
+def test_pages_say_who_acts() -> None:
+    vague = re.compile(r"\b(nobody|no one|somebody|someone|anybody|anyone|everybody|everyone|whoever|whomever)\b", re.IGNORECASE)
+    said = {page.name: vague.findall(re.sub(r"`[^`]*`", "", prose(page))) for page in PAGES}
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def test_the_glossary_is_in_order_and_names_each_term_once() -> None:
+    page = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
+    assert terms == sorted(set(terms), key=str.lower)
 
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_the_words_by_which_a_symptom_is_looked_up_are_those_that_the_code_says() -> None:
+    """A quotation is cut where a value stands in it: at dots and at numbers."""
+    page = (DOCS / "tasks" / "troubleshoot.md").read_text(encoding="utf-8")
+    code = "\n".join(f.read_text(encoding="utf-8") for f in sorted((ROOT / "autoscaler").rglob("*.py")))
+    code = re.sub(r"\"\s*\n\s*f?\"", "", code).replace("{s[assignment]}", "assignment")
+    quoted = [q for row in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE) for q in re.findall(r'"([^"]+)"', row)]
+    pieces = [piece.strip(" ,:'") for q in quoted for piece in re.split(r"…|\b\w*\d\w*\b|%|\beast\b", q)]
+    assert len(quoted) > len("a dozen")
+    assert [piece for piece in pieces if len(piece.split()) > 1 and piece not in code] == []
+
+
+GRANTED = re.compile(r"--(operation|topic|group|transactional-id) (\S+)|--(cluster)")
+KINDS = {"topic": TOPIC, "group": GROUP, "transactional-id": TRANSACTION}
+
+
+def granted(user: str, block: str) -> set[Grant]:
+    """Return what the commands of a block allow a user."""
+    out: set[Grant] = set()
+    for command in block.replace("\\\n", " ").splitlines():
+        if command.startswith(f"$ALLOW User:{user} "):
+            words = GRANTED.findall(command)
+            whats = [
+                AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()] for word, name, _ in words if word == "operation"
+            ]
+            on = [(KINDS[word], name) for word, name, _ in words if word in KINDS]
+            on += [(CLUSTER, "kafka-cluster") for *_, cluster in words if cluster]
+            out |= {(kind, name, what) for kind, name in on for what in whats}
+    return out
+
+
+def test_the_commands_that_give_permissions_give_those_that_are_shown_to_be_enough() -> None:
+    ((_, block),) = blocks(DOCS / "reference" / "permissions.md")
+    always, advising, acting = block.split("# mode")[0], *(f"# mode{part}" for part in block.split("# mode")[1:])
+    assert granted("autoscaler", always + advising) == set(of_adviser("orders", "orders").values())
+    implied = {(TOPIC, "orders", DESCRIBE)}  # by Read
+    assert granted("autoscaler", always + acting) >= set(of_job("orders", "orders")) - implied
+    assert granted("orders", acting) == set(of_worker("orders", "orders"))
 
 
 # --- what pages tell one to write and to run ---------------------------------------------------------------------------
@@ -128,7 +239,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def configurations() -> Iterator[tuple[Path, str]]:
     for page in PAGES:
         for language, text in blocks(page):
-            if language == "yaml":
+            if language == "yaml" and not text.startswith("apiVersion:"):
                 yield page, text
             yield from (
                 (page, inner) for inner in re.findall(r"^cat > \S+\.yaml <<END\n(.*?)^END$", text, re.MULTILINE | re.DOTALL)
@@ -138,12 +249,17 @@ def configurations() -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(("page", "text"), list(configurations()), ids=lambda x: x.stem if isinstance(x, Path) else "")
 def test_every_configuration_on_a_page_is_valid(page: Path, text: str, tmp_path: Path) -> None:
     """What is left out on the page, because only a part is shown, is what the least configuration has."""
-    data = yaml.safe_load(text)
-    least = {"group": "orders", "topics": ["orders"]}
-    data = {"groups": [least], **data} if set(data) <= set(Settings.model_fields) else {"groups": [{**least, **data}]}
+    data, group = yaml.safe_load(text), {"group": "orders", "topics": ["orders"]}
+    if not set(data) <= set(Settings.model_fields):  # settings of a group
+        data = {"groups": [{**group, **data}]}
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     file = tmp_path / "c.yaml"
-    whole = {"clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}], "state_dir": str(tmp_path), **data}
+    whole = {
+        "clusters": [{"connection": {"bootstrap.servers": "localhost:9092"}}],
+        "state_dir": str(tmp_path),
+        "groups": [group],
+        **data,
+    }
     file.write_text(yaml.safe_dump(whole), encoding="utf-8")
     assert load(str(file), connects=False).groups
 

@@ -1,6 +1,6 @@
 """Who consumes, unknown, late or absurd, while the group should grow, rest or shrink: the other half of the fault matrix.
 
-docs/reference/failures.md shows this as a table, with what fails of the load (``test_fault_matrix.py``).
+docs/reference/fault-matrix.md shows this as a table, with what fails of the load (``test_fault_matrix.py``).
 """
 
 import math
@@ -22,7 +22,7 @@ from tests.scenarios.world import World, moves, scalings
 Fault = Callable[[Observation, list[Observation]], Observation]
 LATE_S = 20
 MEASURED = {"capacity_bytes_per_s": None, "capacity_prior_bytes_per_s": CAPACITY}
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "failures.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "fault-matrix.md").read_text(encoding="utf-8")
 
 
 def workers(change: Callable[[WorkerView, WorkerView | None], WorkerView]) -> Fault:

@@ -1,6 +1,6 @@
 """Every input that fails or makes no sense, while the group should grow, rest or shrink: what is done, and that it recovers.
 
-docs/reference/failures.md shows this as a table.
+docs/reference/fault-matrix.md shows this as a table.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,7 +83,7 @@ GROWS_MEANWHILE = set(FAULTS) - {"every broker is away"}  # then the new rates a
 
 
 def test_the_page_has_a_row_for_each() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "failures.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "fault-matrix.md").read_text(encoding="utf-8")
     assert [name for name in FAULTS if f"| {name} |" not in page] == []
 
 
