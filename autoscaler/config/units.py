@@ -18,6 +18,7 @@ _EXPONENT = re.compile(r"^\s*-?\d+(\.\d*)?[eE][+-]?\d+\s*$")  # YAML 1.1 wants a
 _BYTES = TypeAdapter(ByteSize)
 _BYTES_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKMGT]i?)?B\s*$"
 _MINUTE_S = 60
+_DIGITS = 24  # that are still read
 _YEAR_S = 366 * 86_400
 
 
@@ -73,7 +74,8 @@ def _instead(value: str) -> str:
         return f", not {value!r}"
     amount = float(value)
     plain = f"{amount:.0f}" if amount.is_integer() else f"{amount:g}"
-    return f", not {value!r}: YAML takes that for text, write {plain} or {_with_dot_and_sign(value)}"
+    either = f"{plain} or " if len(plain) <= _DIGITS else ""
+    return f", not {value!r}: YAML takes that for text, write {either}{_with_dot_and_sign(value)}"
 
 
 def _with_dot_and_sign(value: str) -> str:

@@ -43,7 +43,9 @@ class Written:
         listed = self.data[key]
         block = listed[number] if isinstance(listed, list) else None
         name = block.get(_NAMED[key]) if isinstance(block, Mapping) else None
-        return name if isinstance(name, str) and re.search(r"\w", name) and names.count(name) == 1 else None
+        return (
+            name if isinstance(name, str) and name.isprintable() and re.search(r"\w", name) and names.count(name) == 1 else None
+        )
 
 
 def _from_within(path: str) -> Iterator[str]:
