@@ -16,9 +16,8 @@ from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.kinds import kind_of
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
 from autoscaler.core.messages import with_findings
-from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError
-from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Observation, Reason
+from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Moment, Observation, Reason
 from autoscaler.model.findings import What
 from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, MarkerReader, RetentionReader
 
