@@ -268,6 +268,12 @@ def test_true_is_no_number(tmp_path: Path, path: str, flag: bool) -> None:  # no
     assert any(x.startswith(f"{shown}: must be a number, not {str(flag).lower()} (line ") for x in said), said
 
 
+@pytest.mark.parametrize("text", ["groups: &a [*a]", "[" * 3000], ids=["holds itself", "deep"])
+def test_a_file_without_an_end(tmp_path: Path, text: str) -> None:
+    (said,) = problems(write(tmp_path / "c.yaml", text))
+    assert said == "is not YAML: blocks lie in blocks without an end"
+
+
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_bytes(b"state_dir: \xff\xfe")

@@ -150,6 +150,14 @@ def test_every_name_of_the_table_is_a_setting() -> None:
     assert {path.partition(".")[0] for path in PATHS["Group"].values() if "." in path} == set(SECTIONS)
 
 
+def test_a_group_may_take_settings_from_another(tmp_path: Path) -> None:
+    first = "- &usual {group: a, topics: [t], max_consumers: 9, scale_down: {cooldown: 2m}}\n"
+    file = tmp_path / "c.yaml"
+    file.write_text(f"{BEGINNING}groups:\n{first}- {{<<: *usual, group: b, max_consumers: 4}}\n")
+    (_, second) = load(file).groups
+    assert (second.group, second.max_consumers, second.shrink_cooldown_s) == ("b", 4, 120)
+
+
 def test_five_lines_make_a_group(tmp_path: Path) -> None:
     lines = BEGINNING + "groups:\n- group: g\n  topics: [t]\n  mode: act\n  workers:\n    command: [run]\n"
     (group,) = load(write(tmp_path / "c.yaml", lines)).groups
