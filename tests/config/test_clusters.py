@@ -62,6 +62,7 @@ def test_what_a_connection_lacks_is_said_beside_a_value_of_a_wrong_type(tmp_path
         ({"bootstrap.servers": "b:9092", "sasl.password": "file:/not/there"}, "/not/there"),
         ({"bootstrap.servers": "b:9092", "ssl.ca.location": "/not/there.pem"}, "/not/there.pem does not exist"),
         ({"bootstrap.servers": "http://broker:9092"}, "'http://broker:9092' is not host:port"),
+        ({"bootstrap.servers": "b:1", 9092: "b"}, "9092 is not a connection setting"),
         ({"bootstrap.servers": "broker:0"}, "'broker:0' is not host:port"),
         ({"bootstrap.servers": "broker:99999"}, "'broker:99999' is not host:port"),
         (SASL, "sasl.mechanism is missing: name one, such as PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
@@ -77,7 +78,7 @@ def test_what_a_connection_lacks_is_said_beside_a_value_of_a_wrong_type(tmp_path
         ({**SASL, "security.protocol": "SSL", "sasl.mechanism": "PLAIN"}, "by ssl the clients would connect without logging in"),
     ],
 )
-def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str], said: str) -> None:
+def test_connections_that_cannot_work(tmp_path: Path, connection: dict[object, str], said: str) -> None:
     found = problems(write(tmp_path / "c.yaml", {**MINIMAL, "clusters": [{"connection": connection}]}))
     assert said in "\n".join(found)
     assert "hunter2" not in "\n".join(found), "a secret is never repeated"
