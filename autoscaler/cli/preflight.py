@@ -4,6 +4,7 @@ Used by ``autoscaler validate`` before anything is started, beside the checks of
 those fail. The job looks again when it starts. Composes what streaming and the audit know; loads neither Spark nor a client.
 """
 
+import re
 import shutil
 import sys
 import tempfile
@@ -14,8 +15,8 @@ from autoscaler.config.clusters import blocks
 from autoscaler.config.settings import expanded, is_address, lacking
 from autoscaler.errors import SettingsError
 
-_SCRIPTS = (".py", ".sh", ".jar")
-_NO_SCRIPT = ("-m", "-c")  # a module or a line of code is run, and what follows are its arguments
+_RUNS_SCRIPTS = re.compile(r"(python[\d.]*|sh|bash)$")
+_NO_SCRIPT = re.compile(r"-\w*[cm]$")  # a module or a line of code is run, and what follows are its arguments
 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -65,11 +66,11 @@ def _absent(command: Sequence[str]) -> list[str]:
     if shutil.which(program) is None:
         where = f"from {Path.cwd()}" if "/" in program else "on the PATH"
         return [f"there is no program {program!r} {where} that this user may run"]
-    python = Path(program).name.startswith("python") or program == sys.executable
-    script = next((x for x in command[1:] if x in _NO_SCRIPT or x.endswith(_SCRIPTS)), "")
-    if python and len(command) > 1 and not command[1].startswith("-"):
-        script = command[1]
-    if not script or script in _NO_SCRIPT or ":" in script or Path(script).is_file():  # several jars make a path with colons
+    if program != sys.executable and not _RUNS_SCRIPTS.match(Path(program).name):
+        return []  # what its arguments mean is not known: they may be of another machine
+    script = next((x for x in command[1:2] if not x.startswith("-")), "")
+    script = script or next((x for x in command[1:] if _NO_SCRIPT.match(x) or x.endswith((".py", ".sh"))), "")
+    if not script or _NO_SCRIPT.match(script) or Path(script).is_file():
         return []
     return [f"there is no script {script!r} in {Path.cwd()}, where the job would be started"]
 
