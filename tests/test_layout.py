@@ -102,6 +102,8 @@ def test_a_folder_imports_what_it_says_that_it_may(package: Path) -> None:
     said = " ".join((ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or "").split())
     _, found, may = said.partition("May import")
     assert found, "says nothing of what it may import"
+    assert "Lives here" in said
+    assert "May not: " in said
     named = set(re.findall(r"``([\w.]+)``", may))
     if re.search(r"\bbelow\b|\beverything\b|\bevery other folder\b", may):
         return  # by the floors of the layers, which import-linter looks after

@@ -1,6 +1,6 @@
 """Messages of Kafka's protocol that kafka-python has no layout for, as it reads them: https://kafka.apache.org/protocol.
 
-May import: kafka-python only.
+Lives here: one file for each layout, and its class. May not: send them. May import: kafka-python only.
 """
 
 from kafka.protocol.api_message import ApiMessage
