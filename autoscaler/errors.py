@@ -23,16 +23,7 @@ class AutoscalerError(Exception):
 
 
 class TransientError(AutoscalerError):
-    """A call failed in a way that usually passes; the loop tries again.
-
-    Attributes:
-        retry_after_s: Seconds the caller should wait before the same call.
-    """
-
-    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
-        """Keep the message and the pause that the failing service deserves."""
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+    """A call failed in a way that usually passes; the loop tries again."""
 
 
 class UnreachableError(TransientError):

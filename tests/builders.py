@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.config.policy import Policy
-from autoscaler.core.moment import Moment
 from autoscaler.model import (
     Decision,
     GroupMembers,
     GroupState,
     LoadSnapshot,
     Member,
+    Moment,
     Observation,
     PartitionLoad,
     RateSource,

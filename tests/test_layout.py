@@ -1,11 +1,14 @@
 """What a running job is made of, and what it must not load: baselines, EXACT, evaluation, devtools."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 APART = (
@@ -73,3 +76,48 @@ def test_every_folder_says_what_lives_there_and_stands_in_the_architecture_page(
     assert not silent
     unnamed = [str(p.relative_to(ROOT)) for p in packages if f"`{p.name}" not in page and f"/{p.name}" not in page]
     assert not unnamed
+
+
+def imported(package: Path) -> set[str]:
+    """Return the folders and the root's modules of ``autoscaler`` that a folder's own modules import, whenever they do."""
+    found = set[str]()
+    for file in package.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "autoscaler":
+                names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+                folders = [n for n in names if (ROOT / n.replace(".", "/")).is_dir()]
+                modules = [n for n in names if (ROOT / f"{n.replace('.', '/')}.py").is_file()]
+                found |= {m if m.count(".") == 1 else m.rpartition(".")[0] for m in modules} or {folders[-1]}
+    return {x.removeprefix("autoscaler.") for x in found} - {
+        "autoscaler",
+        ".".join(package.relative_to(ROOT / "autoscaler").parts),
+    }
+
+
+FOLDERS = sorted(p.parent for p in (ROOT / "autoscaler").glob("**/__init__.py") if p.parent.name != "autoscaler")
+
+
+@pytest.mark.parametrize("package", FOLDERS, ids=lambda p: str(p.relative_to(ROOT / "autoscaler")))
+def test_a_folder_imports_what_it_says_that_it_may(package: Path) -> None:
+    said = " ".join((ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or "").split())
+    _, found, may = said.partition("May import")
+    assert found, "says nothing of what it may import"
+    assert "Lives here" in said
+    assert "May not: " in said
+    named = set(re.findall(r"``([\w.]+)``", may))
+    if re.search(r"\bbelow\b|\beverything\b|\bevery other folder\b", may):
+        return  # by the floors of the layers, which import-linter looks after
+    own = ".".join(package.relative_to(ROOT / "autoscaler").parts)
+    allowed = {own} | {n.removesuffix(".policy") for n in named}
+    unsaid = [x for x in imported(package) if not any(f".{x}".endswith(f".{n}") or f"{x}.".startswith(f"{n}.") for n in allowed)]
+    assert not unsaid
+
+
+def test_no_folders_import_each_other() -> None:
+    names = {".".join(p.relative_to(ROOT / "autoscaler").parts): p for p in FOLDERS}
+    reached = {name: imported(p) & set(names) for name, p in names.items()}
+    for middle in names:
+        for name in names:
+            if middle in reached[name]:
+                reached[name] = reached[name] | reached[middle]
+    assert not [name for name in names if name in reached[name]]

@@ -1,6 +1,7 @@
 """For applications that keep Kafka's own membership and want the controller's placement: an assignor that asks for it.
 
-``PlanAssignor`` goes into ``partition_assignment_strategy`` of kafka-python's consumer; the rest of the application stays.
+Lives here: ``PlanAssignor``, for ``partition_assignment_strategy`` of kafka-python's consumer, and what reads placements for it.
+May not: wait for a broker while a group rebalances. May import: ``handover``, kafka-python.
 """
 
 from autoscaler.assignor.placement_follower import Placements

@@ -1,4 +1,7 @@
-"""A group's latest placement, read in the background: an assignor must never wait for a broker while a group rebalances."""
+"""A group's latest placement, read in the background: an assignor must never wait for a broker while a group rebalances.
+
+By the application's own client, kafka-python. The latest record counts: unlike ``LogFollower`` it need not know an end.
+"""
 
 import logging
 import threading

@@ -4,7 +4,7 @@ Used by ``autoscaler validate`` before anything is started, beside the checks of
 those fail. The job looks again when it starts. Composes what streaming and the audit know; loads neither Spark nor a client.
 """
 
-import os
+import re
 import shutil
 import sys
 import tempfile
@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoscaler.config.clusters import blocks
-from autoscaler.config.settings import expanded, is_address
+from autoscaler.config.settings import expanded, is_address, lacking
 from autoscaler.errors import SettingsError
+
+_RUNS_SCRIPTS = re.compile(r"(python[\d.]*|sh|bash)$")
+_NO_SCRIPT = re.compile(r"-\w*[cm]$")  # a module or a line of code is run, and what follows are its arguments
 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -23,7 +26,7 @@ def problems(data: Mapping[str, object]) -> tuple[str, ...]:
 
 def _state(data: Mapping[str, object]) -> tuple[str, ...]:
     state = data.get("state_dir")
-    if not isinstance(state, str) or not state or "$" in os.path.expandvars(state) or is_address(state):
+    if not isinstance(state, str) or not state or lacking(state) or is_address(state):
         return ()
     root = expanded(state)
     if found := _unwritable(root):
@@ -56,17 +59,20 @@ def _commands(data: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _absent(command: Sequence[str]) -> list[str]:
-    """Return what of a command is not there: the program, or the script that a Python is told to run."""
+    """Return what of a command is not there: the program, or the script that it is told to run."""
     if not command:
         return []
     program = sys.executable if command[0] == "{python}" else command[0]
     if shutil.which(program) is None:
         where = f"from {Path.cwd()}" if "/" in program else "on the PATH"
         return [f"there is no program {program!r} {where} that this user may run"]
-    python = Path(program).name.startswith("python") or program == sys.executable
-    if python and len(command) > 1 and not command[1].startswith("-") and not Path(command[1]).is_file():
-        return [f"there is no script {command[1]!r} in {Path.cwd()}, where the job would be started"]
-    return []
+    if program != sys.executable and not _RUNS_SCRIPTS.match(Path(program).name):
+        return []  # what its arguments mean is not known: they may be of another machine
+    script = next((x for x in command[1:2] if not x.startswith("-")), "")
+    script = script or next((x for x in command[1:] if _NO_SCRIPT.match(x) or x.endswith((".py", ".sh"))), "")
+    if not script or _NO_SCRIPT.match(script) or Path(script).is_file():
+        return []
+    return [f"there is no script {script!r} in {Path.cwd()}, where the job would be started"]
 
 
 def _checkpoint(root: Path) -> tuple[str, ...]:

@@ -58,8 +58,7 @@ def connection_problems(connection: Mapping[str, object]) -> list[str]:
     elif not servers.startswith(("env:", "file:")):
         wrong = [s for s in servers.split(",") if not ((m := _BROKER.match(s)) and int(m["port"]) in _PORTS)]
         found += [f"bootstrap.servers: {s.strip().rpartition('@')[2]!r} is not host:port" for s in wrong]  # without login
-    for key in sorted(map(str, connection)):
-        value = str(connection[key])
+    for key, value in sorted((str(key), str(value)) for key, value in connection.items()):
         if is_secret(key) and not value.startswith(("env:", "file:")):
             found.append(f"{key} must be a reference, env:NAME or file:PATH, not the secret itself")
         elif key not in CONNECTION_KEYS:

@@ -58,7 +58,7 @@ class FollowedFile:
         return self._taken(wanted)
 
     def _taken(self, wanted: Settings) -> Mapping[str, Group]:
-        changed, needs = {}, _outside_groups(self._started, wanted)
+        changed, needs = {}, [name for name in _differences(self._started, wanted) if name != "groups"]
         groups = {g.group: g for g in wanted.groups}
         needs += [f"groups: {name!r} is new" for name in groups.keys() - self._groups.keys()]
         needs += [f"groups: {name!r} is gone" for name in self._groups.keys() - groups.keys()]
@@ -93,9 +93,5 @@ def _merged(now: Group, wanted: Group) -> tuple[Group, list[str]]:
         return now, _differences(now, wanted)
 
 
-def _differences(now: Group, then: Group) -> list[str]:
-    return [name for name in Group.model_fields if getattr(now, name) != getattr(then, name)]
-
-
-def _outside_groups(now: Settings, then: Settings) -> list[str]:
-    return [name for name in Settings.model_fields if name != "groups" and getattr(now, name) != getattr(then, name)]
+def _differences(now: Group | Settings, then: Group | Settings) -> list[str]:
+    return [name for name in type(now).model_fields if getattr(now, name) != getattr(then, name)]

@@ -73,6 +73,8 @@ def _names_a_directory(value: str) -> str:
     if value in {".", ".."} or re.search(r"[/\\\x00]", value):
         msg = f"{value!r} names a directory below state_dir/workers too: it must not be . or .. and must hold no / and no \\"
         raise ValueError(msg)
+    if not value.isprintable():
+        raise ValueError(f"{value!r} holds a character that cannot be seen: write the id as the consumers have it")
     return value
 
 

@@ -19,9 +19,9 @@ _MUST = MappingProxyType({
     "bool_parsing": "true or false", "bool_type": "true or false",
     "dict_type": "a block, such as {{NAME: value}}",
     "finite_number": "a finite number", "float_type": "a number",
-    "greater_than": "above {gt:g}", "greater_than_equal": "at least {ge:g}",
+    "greater_than": "above {gt}", "greater_than_equal": "at least {ge}",
     "int_from_float": "a whole number", "int_parsing_size": "a smaller number", "int_type": "a whole number",
-    "less_than": "below {lt:g}", "less_than_equal": "at most {le:g}",
+    "less_than": "below {lt}", "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "model_type": "a block of settings",
     "string_too_long": "at most {max_length} characters", "string_type": "text",
@@ -69,10 +69,15 @@ def _words(found: ErrorDetails) -> str:
     if kind in {"missing", "string_too_short"}:
         return "is required" if kind == "missing" else "must not be empty"
     if kind == "too_short":
-        return "must name at least one, such as [a]"
+        return "must hold at least one block of settings" if len(found["loc"]) == 1 else "must name at least one, such as [a]"
     if kind in _MUST:
-        return f"must be {_MUST[kind].format(**ctx)}"
+        return f"must be {_MUST[kind].format(**{k: _plain(x) for k, x in ctx.items()})}"
     return found["msg"].replace("Input should be", "must be")
+
+
+def _plain(limit: object) -> object:
+    """Return a number without an exponent: YAML takes some of these for text."""
+    return f"{limit:f}".rstrip("0").rstrip(".") if isinstance(limit, float) else limit
 
 
 def _not(path: str, loc: tuple[int | str, ...], given: object, kind: str) -> str:

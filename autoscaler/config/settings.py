@@ -171,7 +171,7 @@ class Settings(BaseModel):
 
 def expanded(state_dir: str) -> Path:
     """Return a state directory as it is written as an absolute path."""
-    return Path(os.path.expandvars(state_dir)).expanduser().absolute()
+    return Path(os.path.expanduser(os.path.expandvars(state_dir))).absolute()  # noqa: PTH111  of a user who is not there it leaves the name
 
 
 def _across(data: Mapping[str, object]) -> list[str]:
@@ -216,9 +216,12 @@ def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
     yield from _across(data)
 
 
-def _missing_variables(data: Mapping[str, object]) -> list[str]:
-    state = os.path.expandvars(str(data.get("state_dir", "")))
-    return [f"state_dir: {state} names an environment variable that is not set"] if "$" in state else []
+def lacking(state_dir: str) -> list[str]:
+    """Return what a state directory as it is written refers to and is not there."""
+    state = os.path.expanduser(os.path.expandvars(state_dir))  # noqa: PTH111  as above
+    if "$" in state:
+        return [f"state_dir: {state} names an environment variable that is not set"]
+    return [f"state_dir: {state} names a home directory that is not there"] if state.startswith("~") else []
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
@@ -247,7 +250,7 @@ def load(path: str | Path, *, connects: bool = True) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as e:
         problems += [*refusals(e.errors()), *_also_wrong(data)]
-    problems += [*_missing_variables(data), *(unreadable(data) if connects else ()), *_missing_solver(data)]
+    problems += [*lacking(str(data.get("state_dir", ""))), *(unreadable(data) if connects else ()), *_missing_solver(data)]
     if problems or settings is None:
         raise SettingsError(tuple(dict.fromkeys(map(replace(file, data=written).placed, problems))))
     return settings

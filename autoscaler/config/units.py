@@ -19,6 +19,7 @@ _BYTES = TypeAdapter(ByteSize)
 _BYTES_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKMGT]i?)?B\s*$"
 DAY_S = 86_400
 _MINUTE_S = 60
+_DIGITS = 24  # that are still read
 _YEAR_S = 366 * DAY_S
 
 
@@ -74,7 +75,8 @@ def _instead(value: str) -> str:
         return f", not {value!r}"
     amount = float(value)
     plain = f"{amount:.0f}" if amount.is_integer() else f"{amount:g}"
-    return f", not {value!r}: YAML takes that for text, write {plain} or {_with_dot_and_sign(value)}"
+    either = f"{plain} or " if len(plain) <= _DIGITS else ""
+    return f", not {value!r}: YAML takes that for text, write {either}{_with_dot_and_sign(value)}"
 
 
 def _with_dot_and_sign(value: str) -> str:

@@ -4,10 +4,9 @@ Part of ``config/settings.py``, which checks what was read. Must not repeat a li
 """
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -43,7 +42,9 @@ class Written:
         listed = self.data[key]
         block = listed[number] if isinstance(listed, list) else None
         name = block.get(_NAMED[key]) if isinstance(block, Mapping) else None
-        return name if isinstance(name, str) and re.search(r"\w", name) and names.count(name) == 1 else None
+        return (
+            name if isinstance(name, str) and name.isprintable() and re.search(r"\w", name) and names.count(name) == 1 else None
+        )
 
 
 def _from_within(path: str) -> Iterator[str]:
@@ -70,23 +71,30 @@ def read(path: str | Path) -> Written:
         said = _said(e)
         hint = "; what begins with ! stands in quotes" if " tag " in said else ""
         raise SettingsError((f"is not YAML: {said}{hint}",)) from e
+    except RecursionError as e:
+        raise SettingsError(("is not YAML: blocks lie in blocks without an end",)) from e
     if not isinstance(data, dict):
         raise SettingsError(("holds no settings; conf/autoscaler.yaml lists all of them",))
     return Written(data, lines)
 
 
 def _parsed(text: str) -> tuple[object, dict[str, int]]:
-    loader = _OnceLoader(text)
+    loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
-        return (None, {}) if node is None else (loader.construct_document(node), dict(_lines(node, "")))
+        lines = dict(_lines(node, ""))  # before what is taken over by << is put in
+        return (None if node is None else loader.construct_document(node)), lines
     finally:
         loader.dispose()
 
 
-def _lines(node: yaml.Node, at: str) -> Iterator[tuple[str, int]]:
+def _lines(node: yaml.Node | None, at: str) -> Iterator[tuple[str, int]]:
+    """Yield the line of every setting, and refuse one that stands twice in a block: YAML would quietly take the last one."""
     if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value]
         for key, value in node.value:
+            if keys.count(key.value) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is set twice", node.start_mark)
             path = f"{at}{key.value}"
             yield path, key.start_mark.line + 1
             yield from _lines(value, f"{path}.")
@@ -103,15 +111,3 @@ def _said(error: yaml.YAMLError) -> str:
     told = ((error.context, error.context_mark), (error.problem, error.problem_mark))
     parts = [f"{what} line {mark.line + 1}, column {mark.column + 1}" if mark else what for what, mark in told if what]
     return " ".join(" ".join(parts).split())
-
-
-class _OnceLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one block: YAML would quietly take the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002  as yaml calls it
-        """Return the block as a dict."""
-        keys = [self.construct_object(k, deep=deep) for k, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is set twice", node.start_mark)
-        return super().construct_mapping(node, deep=deep)

@@ -16,9 +16,8 @@ from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.kinds import kind_of
 from autoscaler.core.load.transaction_markers import Standing, standing, without, worth_a_look
 from autoscaler.core.messages import with_findings
-from autoscaler.core.moment import Moment
 from autoscaler.errors import AutoscalerError, FencedError
-from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Observation, Reason
+from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Moment, Observation, Reason
 from autoscaler.model.findings import What
 from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, MarkerReader, RetentionReader
 
@@ -108,10 +107,6 @@ class GroupController:
     def _moment(self) -> Moment:
         return Moment(now=self.clock.monotonic(), wall=self.clock.now())
 
-    def _past(self, at: float | None) -> float | None:
-        """Return a time that was written down, on the clock that is never set."""
-        return None if at is None else self._moment().of(at)
-
     def close(self) -> None:
         """Let go of the group: the plan stays, the workers go on."""
         self.actuator.close()
@@ -141,7 +136,8 @@ class GroupController:
         if summary := self.actuator.last_summary():
             self.audit.complete(summary)
             capacity = self._measured_before(summary)
-        self._history = History.from_plan(self._past(state.plan_at), capacity)
+        plan_at = None if state.plan_at is None else self._moment().of(state.plan_at)
+        self._history = History.from_plan(plan_at, capacity)
         self._completed = True
 
     def _measured_before(self, summary: str) -> Capacity | None:

@@ -17,12 +17,11 @@ from autoscaler.core.diff import count_steps, steps
 from autoscaler.core.group.history import History, Intent, moved
 from autoscaler.core.guards.table import guarded
 from autoscaler.core.messages import text_of
-from autoscaler.core.moment import Moment
 from autoscaler.core.rules.beside import beside
 from autoscaler.core.rules.offset_reset import resets
 from autoscaler.core.rules.rest import removable, unless_oversized
 from autoscaler.core.rules.tables import rules_of
-from autoscaler.model import Action, Decision, Finding, Observation, Reason, TopicPartition, few
+from autoscaler.model import Action, Decision, Finding, Moment, Observation, Reason, TopicPartition, few
 from autoscaler.packing import UNEVEN, r_score
 
 __all__ = ["History", "decide", "hold"]

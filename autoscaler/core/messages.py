@@ -17,11 +17,6 @@ from autoscaler.model.decision import FEW
 from autoscaler.model.findings import What
 
 
-def setting(name: str) -> str:
-    """Return what an operator calls the setting that a policy has as this attribute."""
-    return path_of(name)
-
-
 def in_words(finding: Finding) -> str:
     """Return one finding as half a sentence."""
     template = _WORDS[finding.what]
@@ -76,7 +71,7 @@ class _Words(Formatter):
 
 class _Settings:
     def __getitem__(self, name: str) -> str:
-        return setting(name)
+        return path_of(name)
 
 
 _FORMATTER, _SETTINGS = _Words(), _Settings()

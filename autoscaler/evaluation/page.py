@@ -72,6 +72,7 @@ def page(results: Results) -> str:
     specs: dict[str, object] = {}
     body = "".join(_section(number, section, specs) for number, section in enumerate(parts))
     links = "".join(f'<a href="#part-{number}">{html.escape(section.title)}</a>' for number, section in enumerate(parts))
+    drawn = json.dumps(specs).replace("</", "<\\/")  # cannot end the element that it stands in
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -80,7 +81,7 @@ def page(results: Results) -> str:
         "<p>The published experiments, run again with the published algorithms and with this project's.</p>"
         f'<p class="soft">Made by <code>{html.escape(results.command)}</code>. {html.escape(results.made)}</p>'
         f"<nav>{links}</nav>{body}</main>"
-        f'<script type="application/json" id="specs">{_inside(json.dumps(specs))}</script>'
+        f'<script type="application/json" id="specs">{drawn}</script>'
         f"<script>{get_plotlyjs()}</script><script>{_SCRIPT}</script></body></html>\n"
     )
 
@@ -114,8 +115,3 @@ def _looks() -> str:
         for family in LOOKS
     )
     return f'<ul class="looks">{items}</ul>'
-
-
-def _inside(text: str) -> str:
-    """Return JSON that cannot end the element it stands in."""
-    return text.replace("</", "<\\/")

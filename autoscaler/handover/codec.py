@@ -343,7 +343,7 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
         "phase": str(h.phase),
         "owned": [[tp.topic_id, tp.partition, e] for tp, e in h.owned.items()],
         "taken": [[tp.topic_id, tp.partition, e, o] for tp, e, o in h.taken],
-        "astray": [[tp.topic_id, tp.partition, o] for tp, o in h.astray],
+        "astray": [[tp.topic_id, tp.partition, o] for tp, o in h.out_of_range],  # every release writes this name
         "instance": h.instance,
         "records": h.records,
         "bytes": h.payload_bytes,
@@ -357,7 +357,7 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
 def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> Heartbeat:
     owned = [_row(x, 3) for x in _list(body.get("owned"))]
     taken = [_row(x, 4) for x in _list(body.get("taken"))]
-    astray = [_row(x, 3) for x in _list(body.get("astray", []))]
+    out_of_range = [_row(x, 3) for x in _list(body.get("astray", []))]
     instance = body.get("instance")
     return Heartbeat(
         group=group,
@@ -370,7 +370,7 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
         phase=Phase(_text(body.get("phase"))),
         owned={Tp(_text(t), _int(p)): _int(e) for t, p, e in owned},
         taken=tuple((Tp(_text(t), _int(p)), _int(e), _int(o)) for t, p, e, o in taken),
-        astray=tuple((Tp(_text(t), _int(p)), _int(o)) for t, p, o in astray),
+        out_of_range=tuple((Tp(_text(t), _int(p)), _int(o)) for t, p, o in out_of_range),
         instance=None if instance is None else _text(instance),
         records=_int(body.get("records")),
         payload_bytes=_int(body.get("bytes")),

@@ -306,12 +306,12 @@ class ControllerState:
         """
         return {tp: g for tp, g in self._orphaned() if self._lost(tp, g)}
 
-    def astray(self) -> dict[Tp, int]:
+    def out_of_range(self) -> dict[Tp, int]:
         """Return the partitions that stand still at their planned owner because this committed offset is out of range."""
         return {
             tp: offset
             for worker, beat in self.beats.items()
-            for tp, offset in beat.heartbeat.astray
+            for tp, offset in beat.heartbeat.out_of_range
             if worker not in self.over and self.plan and tp in self.plan.grants and self.plan.grants[tp].owner == worker
         }
 

@@ -130,8 +130,10 @@ def _losses(state: ControllerState, intended: Intended) -> dict[Tp, Loss]:
 
 def _resets(state: ControllerState, intended: Intended, number: int) -> dict[Tp, Reset]:
     """A reset stays until its partition's owner has read it and stands still no more; an old one must not meet a new offset."""
-    astray = state.astray()
-    old = {tp: r for tp, r in (state.plan.resets if state.plan else {}).items() if tp in astray or not _followed(state, tp, r)}
+    out_of_range = state.out_of_range()
+    old = {
+        tp: r for tp, r in (state.plan.resets if state.plan else {}).items() if tp in out_of_range or not _followed(state, tp, r)
+    }
     new = {tp: Reset(offset=offset, start=start, epoch=number) for tp, (offset, start) in intended.resets.items()}
     return {tp: r for tp, r in sorted({**old, **new}.items()) if tp.topic_id in intended.topics}
 

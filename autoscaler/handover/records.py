@@ -192,7 +192,7 @@ class Heartbeat:
     # For partitions taken since the last few heartbeats: (partition, granting epoch, first offset)
     taken: tuple[tuple[Tp, int, int], ...] = ()
     # Owned partitions that stand still because this offset, the committed one, is out of range
-    astray: tuple[tuple[Tp, int], ...] = ()
+    out_of_range: tuple[tuple[Tp, int], ...] = ()
     instance: str | None = None  # container or process identity given by the platform
     records: int = 0  # processed since start
     payload_bytes: int = 0  # their decompressed payload

@@ -94,7 +94,7 @@ class WorkerState:
     failed: frozenset[Tp] = frozenset()  # partitions in whose records the application ended by an error
     # Committed offset of the kept partitions that is out of range, or ``NOWHERE`` of wanted ones that have none and of which the
     # plan does not say where to begin: they stand still until a plan says it
-    astray: Mapping[Tp, int] = field(default_factory=dict)
+    out_of_range: Mapping[Tp, int] = field(default_factory=dict)
     taken: tuple[tuple[Tp, int, int, int], ...] = ()  # recent takes and how many heartbeats still name each
 
     @property
@@ -164,7 +164,7 @@ def _overdue(state: WorkerState, now: float) -> bool:
 
 def _lapse(state: WorkerState, why: str) -> Step:
     nothing: dict[Tp, int] = {}
-    state = replace(state, lapsed=True, active=nothing, reading=nothing, draining=nothing, kept=nothing, astray=nothing)
+    state = replace(state, lapsed=True, active=nothing, reading=nothing, draining=nothing, kept=nothing, out_of_range=nothing)
     return state, (Lapse(why=why),)
 
 
@@ -206,9 +206,9 @@ def _adopt(state: WorkerState, plan: Plan, now: float) -> WorkerState:
     wanted = {tp: g.epoch for tp, g in plan.grants.items() if g.owner == state.me and not state.leaving}
     asked = {tp: max(mine) for tp, waits in plan.waits.items() if (mine := [w.epoch for w in waits if w.worker == state.me])}
     active = {tp: wanted.get(tp, epoch) for tp, epoch in state.active.items()}
-    astray = {tp: offset for tp, offset in state.astray.items() if offset != NOWHERE or tp in wanted}
+    out_of_range = {tp: offset for tp, offset in state.out_of_range.items() if offset != NOWHERE or tp in wanted}
     due = now if active != state.active else state.due
-    return replace(state, plan=plan, wanted=wanted, asked=asked, active=active, astray=astray, stalled={}, due=due)
+    return replace(state, plan=plan, wanted=wanted, asked=asked, active=active, out_of_range=out_of_range, stalled={}, due=due)
 
 
 def _settle(state: WorkerState, now: float) -> Step:
@@ -240,7 +240,7 @@ def _stop(state: WorkerState, effects: list[Effect]) -> WorkerState:
         reading=reading,
         draining={**state.draining, **{tp: state.active[tp] for tp in lost}},
         kept=_without(state.kept, dropped),
-        astray=_without(state.astray, dropped),
+        out_of_range=_without(state.out_of_range, dropped),
         answered={**state.answered, **dict.fromkeys(dropped, state.epoch)},
     )
 
@@ -282,7 +282,7 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         return _settle(state, now)
     takings: list[Taking] = []
     done: set[Tp] = set()
-    stalled, nowhere = dict(state.stalled), dict(state.astray)
+    stalled, nowhere = dict(state.stalled), dict(state.out_of_range)
     for tp, epoch, committed in offsets:
         if state.reading.get(tp) != epoch or tp in done:
             continue
@@ -301,9 +301,9 @@ def _start(state: WorkerState, offsets: Iterable[tuple[Tp, int, int | None]], no
         stalled=stalled,
         active={**state.active, **started},
         kept=_without(state.kept, started),
-        astray=_without(nowhere, started),
+        out_of_range=_without(nowhere, started),
         taken=(*state.taken, *((t.tp, t.epoch, t.offset, _TAKEN_KEPT) for t in takings)),
-        due=now if takings or len(nowhere) > len(state.astray) else state.due,
+        due=now if takings or len(nowhere) > len(state.out_of_range) else state.due,
     )
     state, effects = _settle(state, now)
     return state, (Start(takings=tuple(takings)), *effects) if takings else effects
@@ -318,7 +318,7 @@ def _beginning(state: WorkerState, tp: Tp, committed: int | None) -> int | None:
         return state.plan.starts.get(tp) if state.plan else None
     if reset is not None and reset.offset == committed:
         return reset.start
-    return None if state.astray.get(tp) == committed else committed
+    return None if state.out_of_range.get(tp) == committed else committed
 
 
 def _stray(state: WorkerState, tp: Tp, offset: int, now: float) -> Step:
@@ -329,7 +329,7 @@ def _stray(state: WorkerState, tp: Tp, offset: int, now: float) -> Step:
         state,
         active=_without(state.active, {tp}),
         kept={**state.kept, tp: state.active[tp]},
-        astray={**state.astray, tp: offset},
+        out_of_range={**state.out_of_range, tp: offset},
         stalled={**state.stalled, tp: now + _HELD_BACK_S},
         due=now,
     )
@@ -387,7 +387,7 @@ def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
         phase=_phase(state, now),
         owned={**state.kept, **state.draining, **state.active},
         taken=tuple((tp, epoch, offset) for tp, epoch, offset, _ in state.taken),
-        astray=tuple(sorted(state.astray.items())),
+        out_of_range=tuple(sorted(state.out_of_range.items())),
         instance=state.instance,
         records=state.totals.records,
         payload_bytes=state.totals.payload_bytes,

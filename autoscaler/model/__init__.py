@@ -1,9 +1,9 @@
 """Values on the path from a measurement to an action.
 
 Lives here: ``load`` (what was measured), ``group`` (who is there and holds what), ``decision`` (actions and the answer),
-``reasons`` and ``findings`` (the closed sets of what an answer can say). Every type is frozen and compares by value. Rates are
-bytes (or records) per second, times are seconds since the Unix epoch unless a name says otherwise, ``None`` means unknown and is
-never the same as zero. May not: read a clock or do I/O. May import: the standard library.
+``reasons`` and ``findings`` (the closed sets of what an answer can say), ``moment`` (the two clocks). Every type is frozen and
+compares by value. Rates are bytes (or records) per second, times are seconds since the Unix epoch unless a name says otherwise,
+``None`` means unknown and is never the same as zero. May not: read a clock or do I/O. May import: the standard library.
 """
 
 from autoscaler.model.decision import (
@@ -31,6 +31,7 @@ from autoscaler.model.group import (
     WorkerView,
 )
 from autoscaler.model.load import LoadSnapshot, PartitionLoad, Retention, Span, TopicPartition
+from autoscaler.model.moment import Moment
 from autoscaler.model.reasons import CapacitySource, RateSource, Reason
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "HandoverDone",
     "LoadSnapshot",
     "Member",
+    "Moment",
     "MovePartition",
     "Observation",
     "OutOfRange",

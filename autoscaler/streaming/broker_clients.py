@@ -152,7 +152,7 @@ class Clients:
             failures = self._away.get(key, (0.0, 0, ""))[1] + 1
             pause = _BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1]
             self._away[key] = (time.monotonic() + pause, failures, why)
-        return TransientError(why, retry_after_s=pause)
+        return TransientError(why)
 
     def _drop(self, key: object) -> None:
         with self._lock:

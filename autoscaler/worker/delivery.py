@@ -45,7 +45,7 @@ class Run:
     committed_at: float = float("-inf")
     stopping: bool = False  # nothing of it is handed out any more
     handed: bool = False  # the batch in flight has handed out records of it
-    astray: bool = False  # the log does not hold its next offset; what came before is worked off
+    out_of_range: bool = False  # the log does not hold its next offset; what came before is worked off
 
 
 @dataclass(slots=True)
@@ -449,5 +449,5 @@ def _report(error: KafkaError, run: Run) -> None:
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (the client's own name for it)
         return
     where = f"{run.topic}-{run.tp.partition} at {run.position}"
-    run.astray = run.astray or error.code() in _OUT_OF_RANGE
+    run.out_of_range = run.out_of_range or error.code() in _OUT_OF_RANGE
     _log.error("%s cannot be read: %s", where, error)

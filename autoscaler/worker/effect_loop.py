@@ -403,7 +403,7 @@ class Loop:
 
     def _stray(self) -> None:
         """Give back to the machine what the log does not hold any more, after what came before is processed and committed."""
-        for run in [r for r in self._runs.values() if r.astray and not r.stopping and r.processed >= r.position]:
+        for run in [r for r in self._runs.values() if r.out_of_range and not r.stopping and r.processed >= r.position]:
             if self._offsets.commit([run]):
                 self.intake.stop([run])
                 self._guarded(self.intake.let_go)

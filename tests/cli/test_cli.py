@@ -128,7 +128,11 @@ def test_validate_goes_on_with_the_state_of_an_earlier_run(config: Path) -> None
 
 @pytest.mark.parametrize(
     ("state_dir", "said"),
-    [("s3://bucket/state", "must be a directory of the job's machine"), ("/proc/x", "/proc cannot be written by this user")],
+    [
+        ("s3://bucket/state", "must be a directory of the job's machine"),
+        ("/proc/x", "/proc cannot be written by this user"),
+        ("~not-a-user/x", "~not-a-user/x names a home directory that is not there"),
+    ],
 )
 def test_validate_says_that_a_state_directory_is_none(config: Path, state_dir: str, said: str) -> None:
     config.write_text(config.read_text().replace(str(config.parent / "state"), state_dir))
@@ -144,7 +148,15 @@ def test_validate_says_that_a_state_directory_is_none(config: Path, state_dir: s
         (["no-such-program"], "there is no program 'no-such-program' on the PATH"),
         (["./none.sh"], "there is no program './none.sh' from"),
         (["{python}", "none.py"], f"there is no script 'none.py' in {ROOT}"),
+        (["{python}", "-u", "none.py"], f"there is no script 'none.py' in {ROOT}"),
+        (["bash", "none.sh"], f"there is no script 'none.sh' in {ROOT}"),
+        (["bash", "-lc", "exec ./none.sh"], None),
+        (["env", "none.sh"], None),
+        (["bash", "-e", "none.sh"], f"there is no script 'none.sh' in {ROOT}"),
+        (["{python}", "docs/examples/consumer.py", "new.py"], None),
+        (["{python}", "-W", "ignore", "docs/examples/consumer.py"], None),
         (["{python}", "-m", "some.module"], None),
+        (["{python}", "-m", "some.module", "new.py"], None),
         (["python3", "docs/examples/consumer.py"], None),
         (["sh", "-c", "run"], None),
     ],

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.core.load.consumption import WINDOW_S, Consumption
-from autoscaler.core.moment import Moment
-from autoscaler.model import PartitionLoad
+from autoscaler.model import Moment, PartitionLoad
 from tests.builders import T0, load, moment, snapshot, tp
 
 # Offset and end of each of two partitions at one measurement; None: not read.

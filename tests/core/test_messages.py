@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.config.policy import Policy
+from autoscaler.config.setting_paths import path_of
 from autoscaler.core import messages
-from autoscaler.core.messages import in_words, setting, text_of
+from autoscaler.core.messages import in_words, text_of
 from autoscaler.model import Finding
 from autoscaler.model.findings import What
 from tests.builders import tp
@@ -304,4 +305,4 @@ def test_settings_are_those_of_a_policy_and_named_as_in_the_file() -> None:
     words = " ".join(str(w) for w in messages._WORDS.values())
     named = set(re.findall(r"\{s\[(\w+)\]\}", words))
     assert named <= set(Policy.model_fields)
-    assert setting("shrink_cooldown_s") == "scale_down.cooldown"
+    assert path_of("shrink_cooldown_s") == "scale_down.cooldown"

@@ -9,7 +9,7 @@ from autoscaler.core.decide import decide
 from autoscaler.model import Decision, OutOfRange, PartitionLoad, Reason, ResetOffset
 from autoscaler.model.findings import What
 from tests.builders import T0, load, moment, observation, owned, policy, says, snapshot, state, tp
-from tests.core.test_decide import LONG_AGO
+from tests.core.answers import LONG_AGO
 
 
 def answer(measured: PartitionLoad, out_of_range: OutOfRange, rules: Policy | None = None) -> Decision:

@@ -7,7 +7,7 @@ from autoscaler.core.decide import decide
 from autoscaler.model import Decision, GroupState, MovePartition, Parked, ParkPartition, Reason, TopicPartition
 from autoscaler.model.findings import What
 from tests.builders import T0, load, members, moment, observation, owned, policy, rates, says, snapshot, state, tp
-from tests.core.test_decide import LONG_AGO
+from tests.core.answers import LONG_AGO
 
 
 def parked(group: GroupState, *partitions: int, planned: bool = True) -> GroupState:

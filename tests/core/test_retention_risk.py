@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from autoscaler.core.group.history import History
 from autoscaler.core.load.consumption import WINDOW_S, Consumption
 from autoscaler.core.load.retention_risk import Left, Risk, find_risks, time_to_close, time_to_loss
-from autoscaler.core.moment import Moment
-from autoscaler.model import PartitionLoad, Retention, TopicPartition
+from autoscaler.model import Moment, PartitionLoad, Retention, TopicPartition
 from tests.builders import T0, TOPIC, load, moment, snapshot, tp
 
 DAY = 86400.0

@@ -19,6 +19,7 @@ in the clone has every setting with its default, as a file to copy from. How edi
 
 A duration is `500ms`, `30s`, `5m`, `2h` or `1d`, a size `500kB`, `1MB` or `1MiB`; a plain number has the unit that is named.
 Rates are bytes per second as they lie in the broker's log (compressed). Unknown names are refused, with what was probably meant.
+What several groups share is written once, as YAML has it: `- &usual {group: a, …}`, then `- {<<: *usual, group: b, …}`.
 """
 UNITS = {
     "duration": ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")),

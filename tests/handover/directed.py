@@ -236,7 +236,7 @@ def _ended(copy: Copy, *, spoken: bool) -> tuple[SimpleNamespace, object]:
     return state, worker
 
 
-def nobody_is_over_before_it_is_fenced(copy: Copy) -> None:
+def no_worker_is_over_before_it_is_fenced(copy: Copy) -> None:
     state, worker = _ended(copy, spoken=True)
     assert state.to_expire() == {}
     assert state.to_fence() == (worker,)

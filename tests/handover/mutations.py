@@ -455,7 +455,7 @@ EXACTLY_ONCE = (
             Edit(STATE, "unfenced = frozenset(self.to_fence())", "unfenced = frozenset[Incarnation]()"),
             Edit(_CONTROLLER, "        yield from self._fence()\n", ""),
         ),
-        directed=directed.nobody_is_over_before_it_is_fenced,
+        directed=directed.no_worker_is_over_before_it_is_fenced,
         seed=51,
     ),
     Mutation(

@@ -72,7 +72,7 @@ HEARTBEATS = st.builds(
     phase=st.sampled_from(Phase),
     owned=st.dictionaries(TPS, INTS, max_size=6),
     taken=st.lists(st.tuples(TPS, INTS, INTS), max_size=4).map(tuple),
-    astray=st.lists(st.tuples(TPS, INTS), max_size=3).map(tuple),
+    out_of_range=st.lists(st.tuples(TPS, INTS), max_size=3).map(tuple),
     instance=st.none() | NAMES,
     records=INTS,
     payload_bytes=INTS,

@@ -11,7 +11,7 @@ from tests.handover.worker_driver import P0, A, B, Driven, plan, sent
 # --- rule 5: out of range ---
 
 
-def astray() -> Driven:
+def out_of_range() -> Driven:
     """Return a worker that holds a partition whose next offset, 9, the log does not hold; the clock stands at 1 s."""
     w = Driven().joined().holding()
     assert w.feed(OutOfRange(tp=P0, offset=9), 1.0) == []
@@ -24,24 +24,24 @@ def reset(number: int, start: int, offset: int = 9, owner: Incarnation = A) -> P
 
 
 def test_an_offset_out_of_range_is_told_and_the_partition_stands_still_and_stays_owned() -> None:
-    w = astray()
+    w = out_of_range()
     w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=9))
     w.feed(Elapsed(), 1.5)
-    assert (w.beats[-1].astray, w.beats[-1].owned) == (((P0, 9),), {P0: 1})
+    assert (w.beats[-1].out_of_range, w.beats[-1].owned) == (((P0, 9),), {P0: 1})
     assert w.feed(Elapsed(), 2.1) == [ReadOffsets(asked=((P0, 1),))], "somebody may have reset it by hand"
     assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
 
 
 def test_it_goes_on_where_the_plan_says_and_claims_that_first() -> None:
-    w = astray()
+    w = out_of_range()
     assert w.read(reset(2, 40)) == [ReadOffsets(asked=((P0, 1),))]
     (start,) = w.feed(OffsetsRead(offsets=((P0, 1, 9),)))
     assert start == Start(takings=(Taking(tp=P0, epoch=1, offset=40, unclaimed=True),))
-    assert w.state.astray == {}
+    assert w.state.out_of_range == {}
 
 
 def test_a_reset_of_another_offset_than_the_committed_one_is_not_followed() -> None:
-    w = astray()
+    w = out_of_range()
     w.read(reset(2, 40, offset=8))
     assert w.feed(OffsetsRead(offsets=((P0, 1, 9),))) == []
     assert w.feed(Elapsed(), 5.0) == [ReadOffsets(asked=((P0, 1),))]
@@ -57,9 +57,9 @@ def test_the_next_owner_begins_where_the_plan_says_without_trying_the_old_offset
 
 
 def test_a_partition_out_of_range_that_is_taken_away_is_released_at_once() -> None:
-    w = astray()
+    w = out_of_range()
     assert sent(w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))) == [(P0, 2, -1)]
-    assert w.state.astray == {}
+    assert w.state.out_of_range == {}
 
 
 def test_out_of_range_and_told_to_give_it_up_at_once_it_is_drained() -> None:

@@ -122,15 +122,15 @@ def test_where_neither_an_offset_nor_a_start_is_known_the_controller_learns_it_a
     w = Driven().joined()
     w.read(plan(1, {P0: (A, 1)}))
     w.feed(OffsetsRead(offsets=((P0, 1, None),)))
-    assert w.state.astray == {P0: NOWHERE}
+    assert w.state.out_of_range == {P0: NOWHERE}
     w.feed(HeartbeatAcked(stamp=w.beats[-1].stamp, offset=1), 0.1)
     w.feed(Elapsed(), 0.2)
-    assert w.beats[-1].astray == ((P0, NOWHERE),)
+    assert w.beats[-1].out_of_range == ((P0, NOWHERE),)
     told = replace(plan(2, {P0: (A, 1)}), resets={P0: Reset(offset=NOWHERE, start=7, epoch=2)})
     assert w.read(told) == [ReadOffsets(asked=((P0, 1),))]
     taking = Taking(tp=P0, epoch=1, offset=7, unclaimed=True)
     assert w.feed(OffsetsRead(offsets=((P0, 1, None),))) == [Start(takings=(taking,))]
-    assert w.state.astray == {}
+    assert w.state.out_of_range == {}
 
 
 def test_a_partition_that_goes_elsewhere_is_no_longer_said_to_stand_still() -> None:
@@ -138,7 +138,7 @@ def test_a_partition_that_goes_elsewhere_is_no_longer_said_to_stand_still() -> N
     w.read(plan(1, {P0: (A, 1)}))
     w.feed(OffsetsRead(offsets=((P0, 1, None),)))
     w.read(plan(2, {P0: (B, 2)}, {P0: {A: 2}}))
-    assert w.state.astray == {}
+    assert w.state.out_of_range == {}
 
 
 def test_a_take_is_told_at_once_and_in_several_heartbeats() -> None:
@@ -240,7 +240,7 @@ TPS = st.sampled_from([P0, P1])
 @st.composite
 def events(draw: st.DrawFn) -> list[tuple[str, object]]:
     kinds = st.sampled_from(
-        ["plan", "plan", "released", "over", "ack", "drained", "offsets", "time", "time", "leave", "lost", "astray"]
+        ["plan", "plan", "released", "over", "ack", "drained", "offsets", "time", "time", "leave", "lost", "out_of_range"]
     )
     return [(kind, draw(st.integers(0, 2**16))) for kind in draw(st.lists(kinds, max_size=60))]
 
@@ -294,7 +294,7 @@ def test_it_never_fetches_before_its_waits_are_over_nor_acts_after_its_lease(  #
             case "lost":
                 tp = data.draw(TPS)
                 effects = w.feed(ReleaseLost(tp=tp, epoch=answered.get(tp, 0)))
-            case "astray" if owns:
+            case "out_of_range" if owns:
                 tp = data.draw(st.sampled_from(sorted(owns)))
                 standing |= {tp} & fetching
                 fetching.discard(tp)

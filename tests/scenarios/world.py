@@ -10,11 +10,11 @@ from itertools import pairwise
 
 from autoscaler.config.policy import Policy
 from autoscaler.core.decide import History, decide
-from autoscaler.core.moment import Moment
 from autoscaler.model import (
     Decision,
     GroupState,
     LoadSnapshot,
+    Moment,
     MovePartition,
     Observation,
     OutOfRange,

@@ -102,10 +102,12 @@ def view(  # noqa: PLR0917  (what a group's state is made of)
 
 
 def _out_of_range(state: ControllerState, names: Mapping[str, str]) -> dict[TopicPartition, OutOfRange]:
-    planned = {tp: r.start for tp, r in (state.plan.resets if state.plan else {}).items() if state.astray().get(tp) == r.offset}
+    planned = {
+        tp: r.start for tp, r in (state.plan.resets if state.plan else {}).items() if state.out_of_range().get(tp) == r.offset
+    }
     return {
         _name(tp, names): OutOfRange(offset=offset, start=planned.get(tp))
-        for tp, offset in sorted(state.astray().items())
+        for tp, offset in sorted(state.out_of_range().items())
         if tp.topic_id in names
     }
 

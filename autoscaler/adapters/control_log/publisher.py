@@ -19,7 +19,7 @@ from autoscaler.adapters.control_log.group_view import Latencies, active_by_slot
 from autoscaler.adapters.control_log.offsets import ControlOffsets
 from autoscaler.adapters.control_log.reader import LogReader, fold, tick_every_s
 from autoscaler.adapters.control_log.transactions import TRANSACTION_TIMEOUT_S, ControlTransactions
-from autoscaler.adapters.control_log.worker_warnings import Remarks
+from autoscaler.adapters.control_log.worker_warnings import WorkerWarnings
 from autoscaler.adapters.kafka.control_topics import (
     Connection,
     TopicFacts,
@@ -91,7 +91,7 @@ class KafkaControl:
         self._transactions = ControlTransactions(self._connection)
         self._offsets = ControlOffsets(self._connection, group, reset_policy=reset_policy, park_after=park_after)
         self._state = ControllerState(group, "", lease_s)
-        self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
+        self._latencies, self._warnings = Latencies(), WorkerWarnings(group, slot_of, lease_s)
         self._ended: frozenset[str] = frozenset()
         self._control = self._beats = ""  # ids of the two topics
         self._partition = 0
@@ -115,7 +115,7 @@ class KafkaControl:
         self._offsets.commit_again(self._state, self._names(log), self._transactions)
         completed = self._state.moved()
         self._latencies.keep(w for w in self._state.beats if w not in self._state.over)
-        self._remarks.say(self._state)
+        self._warnings.say(self._state)
         return view(self._state, self._slot_of, self._latencies, completed, self._names(log), self._offsets.poison())
 
     def publish(self, intent: PlanIntent) -> int:

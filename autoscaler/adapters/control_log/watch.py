@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoscaler.adapters.control_log.group_view import Latencies, view
 from autoscaler.adapters.control_log.managed_groups import KnownGroups
 from autoscaler.adapters.control_log.reader import LogReader, SilentReader, fold, tick_every_s
-from autoscaler.adapters.control_log.worker_warnings import Remarks
+from autoscaler.adapters.control_log.worker_warnings import WorkerWarnings
 from autoscaler.adapters.kafka.control_topics import Connection, TopicFacts, admin_client, answering, chosen, describe
 from autoscaler.clients.secrets import stamp
 from autoscaler.errors import AutoscalerError, SettingsError, TransientError
@@ -125,7 +125,7 @@ class KafkaWatch:
         self._tick_s = tick_every_s(lease_s)
         self._log: LogReader | None = None
         self._state = ControllerState(group, "", lease_s)
-        self._latencies, self._remarks = Latencies(), Remarks(group, slot_of, lease_s)
+        self._latencies, self._warnings = Latencies(), WorkerWarnings(group, slot_of, lease_s)
         self._goal: dict[str, int] = {}  # what must have been read before anything is said
         self._failure = ""
         self._again_at = 0.0
@@ -143,7 +143,7 @@ class KafkaWatch:
             self._state.over.setdefault(worker, evidence)
         alive = [w for w in self._state.beats if w not in self._state.over]
         self._latencies.keep(alive)
-        self._remarks.say(self._state)
+        self._warnings.say(self._state)
         if self._state.plan is None and not alive:
             return None
         names = {f.topic_id: t for t, f in log.facts.items() if means(self._topics, t)}

@@ -14,7 +14,7 @@ DRIFT_OVER_S = 600.0  # the brokers' times carry the seconds that a heartbeat ma
 _DRIFT_RATIO = 0.95  # half of what the margin allows
 
 
-class Remarks:
+class WorkerWarnings:
     """Says of each incarnation, once, what is odd about it; ``lease_s`` is the one that the controller is configured with."""
 
     def __init__(self, group: str, slot_of: SlotOf, lease_s: float) -> None:
@@ -27,7 +27,7 @@ class Remarks:
         """Write a line for what is new; workers that are over are forgotten."""
         alive = {w: b.heartbeat for w, b in state.beats.items() if w not in state.over}
         for worker in sorted(alive.keys() - self._said):
-            if found := remarks(alive[worker], self._slot_of, self._lease_s):
+            if found := warnings(alive[worker], self._slot_of, self._lease_s):
                 client_log.warning("group %s: worker %s: %s", self._group, f"{worker.name}/{worker.uuid}", "; ".join(found))
         self._said = frozenset(alive)
         self._say_slow({w: state.beats[w] for w in alive})
@@ -54,17 +54,17 @@ def clock_ratio(first: Beat, last: Beat) -> float | None:
     return (last.heartbeat.stamp - first.heartbeat.stamp) / passed_s if passed_s >= DRIFT_OVER_S else None
 
 
-def remarks(said: Heartbeat, slot_of: SlotOf, lease_s: float) -> tuple[str, ...]:
+def warnings(said: Heartbeat, slot_of: SlotOf, lease_s: float) -> tuple[str, ...]:
     """Return what is odd about a worker, by its heartbeat."""
     found = []
     if slot_of(said.worker.name) is None:
         found.append(
-            "it is given nothing, because no consumer of this group has its name; who starts it sets AUTOSCALER_WORKER_NAME "
-            "to the name of a consumer, or leaves starting consumers to the job"
+            "ignored: no slot of this group has its name; start it with AUTOSCALER_WORKER_NAME set to the name of one, or let "
+            "the job start the workers"
         )
     if said.lease_s != lease_s:
         found.append(
-            f"its lease is {said.lease_s:g} s and handover.lease is {lease_s:g} s; it is waited for by its own, and heartbeats "
-            "are kept by the setting: set AUTOSCALER_LEASE_S to the same"
+            f"its lease is {said.lease_s:g} s and handover.lease is {lease_s:g} s: set AUTOSCALER_LEASE_S to the same; until "
+            "then its own holds for it, and heartbeats are kept by the setting"
         )
     return tuple(found)

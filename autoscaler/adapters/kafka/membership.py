@@ -81,16 +81,13 @@ class KafkaGroupReader:
             try:
                 admin = admin or connect(self._connection, time.monotonic() + _CALL_S)
                 self._take(_Asking(admin).describe(self._groups))
-            except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
-                client_log.info("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
+            except Exception as e:  # noqa: BLE001  a defect must not end the thread: no group would be known until a restart
+                usual = isinstance(e, AutoscalerError | ClientError | OSError | TimeoutError)
+                said = client_log.info if usual else client_log.exception
+                said("membership of %s could not be read: %s", ", ".join(self._groups), named(e))
                 self._failures = dict.fromkeys(self._groups, named(e))
                 _close(admin)
                 admin = None  # it may know coordinators that are gone
-            except Exception as e:  # noqa: BLE001  a defect must not end the thread: no group would be known until a restart
-                client_log.exception("membership of %s could not be read", ", ".join(self._groups))
-                self._failures = dict.fromkeys(self._groups, named(e))
-                _close(admin)
-                admin = None
             self._stop.wait(self._every_s)
         _close(admin)
 

@@ -1,4 +1,4 @@
 """The published latency-aware policies, exactly as printed, to compare the default with.
 
-Imported only where the configuration names one (``sizing``). May import: ``packing``, ``model``.
+Lives here: one function for each. May not: be imported but where ``sizing`` names one. May import: ``packing``, ``model``.
 """

@@ -16,11 +16,10 @@ from autoscaler.core.group.observed_group import Present, read_present
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
 from autoscaler.core.load.partition_progress import Holding, Progress, judged
 from autoscaler.core.load.retention_risk import find_risks
-from autoscaler.core.moment import Moment
 from autoscaler.core.sizing.native_outlook import look_ahead, sized
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.model import CapacitySource, LoadSnapshot, Observation, Started
+from autoscaler.model import CapacitySource, LoadSnapshot, Moment, Observation, Started
 
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from autoscaler.core.group.kinds import Kind, Managed, Placed
 from autoscaler.model import GroupMembers, GroupState, Member, OutOfRange, Parked, Started, TopicPartition, WorkerPhase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what rules ask again and again is kept
 class Present:
     """The observed group.
 
@@ -43,17 +44,17 @@ class Present:
     parked: Mapping[TopicPartition, Parked] = field(default_factory=dict)
     out_of_range: Mapping[TopicPartition, OutOfRange] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def holders(self) -> frozenset[int]:
         """Return the consumers that own a listed partition."""
         return frozenset(self.owner.values())
 
-    @property
+    @cached_property
     def slots(self) -> frozenset[int]:
         """Return the consumers that are requested or hold something listed."""
         return self.holders | (self.requested or frozenset())
 
-    @property
+    @cached_property
     def paid_for(self) -> frozenset[int]:
         """Return the consumers that must run: ``slots``, and those that are owed a partition which is not listed right now."""
         return self.slots | self.owed

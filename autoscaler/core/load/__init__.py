@@ -1,5 +1,5 @@
 """From a measurement to rates that can be packed, with what is unknown kept apart.
 
 Lives here: rates and backlog of a group, progress of each partition, what its consumers commit, markers of transactions, and
-records that are about to be deleted unread. Unknown is never zero. May import: ``model``, ``topic_selection``.
+records that are about to be deleted unread. May not: take what is unknown for zero. May import: ``model``, ``topic_selection``.
 """

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from autoscaler.core.moment import Moment
-from autoscaler.model import LoadSnapshot, PartitionLoad, TopicPartition
+from autoscaler.model import LoadSnapshot, Moment, PartitionLoad, TopicPartition
 
 WINDOW_S = 30.0  # what rates are measured over: several commits and several batches
 _COMMITS = 5  # of a window: with fewer, one more or less is more than any tolerance

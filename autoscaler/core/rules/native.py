@@ -127,7 +127,8 @@ def _grown(cycle: Cycle) -> Step | None:
     )
     why = Step(reason=Reason.RATE_ABOVE_CAPACITY, findings=(strained,), hot=size.hot, counted=True)
     limit = None if count.enough else _limit(cycle, count)
-    gained = count.best is not None and count.best.consumers > now and count.strain < _worth(cycle, strains[hot])
+    worth = strains[hot] * (1 - policy.tolerance_ratio)  # at most so strained, or a step is not worth a rebalance
+    gained = count.best is not None and count.best.consumers > now and count.strain < worth
     if count.best is None or not gained:
         looked_at = bound.count > now
         no_relief = Finding.of(What.NO_RELIEF, assignor=group.assignor) if looked_at else bound.finding
@@ -144,11 +145,6 @@ def _strains(cycle: Cycle) -> dict[int, float]:
     held = {c: [p for p, owner in present.owner.items() if owner == c] for c in cycle.size.overloaded}
     helped = [c for c, ps in held.items() if roof.strain([ps], cycle.load.rates) > 1]
     return {c: roofs(policy)[0].strain([held[c]], cycle.load.rates) for c in helped}
-
-
-def _worth(cycle: Cycle, strain: float) -> float:
-    """Return what the worst off may be strained at most after a step for it to be worth a rebalance."""
-    return strain * (1 - cycle.policy.tolerance_ratio)
 
 
 def shrink(cycle: Cycle) -> Step | None:

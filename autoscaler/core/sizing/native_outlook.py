@@ -1,6 +1,5 @@
 """What the assignor of a native group will do with the load as it is: the figures that a cycle's rules go by."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from autoscaler.config.policy import Policy
@@ -39,7 +38,8 @@ def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Poli
         return None
     if kind.follows:
         return Outlook(group=unplaceable(members, load.partitions, kind.started), members=len(members.members))
-    group = read_group(members, load.partitions, _topic_ids(snapshot), _leaving(members, policy.group))
+    ids = {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}
+    group = read_group(members, load.partitions, ids, _leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
         return Outlook(group=group, members=len(members.members))
     now, floor = len(members.members), max(1, min(limits.least, len(load.partitions)))
@@ -76,7 +76,3 @@ def _leaving(members: GroupMembers, group: str) -> tuple[str, ...]:
     if not all(n.isdecimal() for n in numbers.values()) or len(set(numbers.values())) < len(numbers):
         return ()
     return tuple(sorted(numbers, key=lambda m: -int(numbers[m])))
-
-
-def _topic_ids(snapshot: LoadSnapshot) -> Mapping[str, str]:
-    return {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}

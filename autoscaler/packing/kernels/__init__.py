@@ -1,4 +1,4 @@
-"""What compiled algorithms share: how a function becomes machine code, and who holds what while a plan is made.
+"""What compiled algorithms share.
 
-May import: ``problem``.
+Lives here: how a function becomes machine code, who holds what meanwhile. May not: hold an algorithm. May import: ``problem``.
 """

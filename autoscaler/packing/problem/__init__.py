@@ -1,4 +1,4 @@
-"""What is asked of an algorithm and what it answers: options, checks, placements, bounds. No algorithm.
+"""What is asked of an algorithm and what it answers.
 
-May import: ``model`` and the standard library, numpy.
+Lives here: options, checks, placements, labels, bounds. May not: hold an algorithm. May import: ``model``, numpy.
 """

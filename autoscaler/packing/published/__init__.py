@@ -1,4 +1,4 @@
-"""The twelve published placements: the readable reference, and the same on arrays to the last bit.
+"""The twelve published placements, to the last bit.
 
-May import: ``kernels``, ``problem``.
+Lives here: the readable reference, and the same on arrays. May not: improve on them. May import: ``kernels``, ``problem``.
 """

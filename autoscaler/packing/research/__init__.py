@@ -1,4 +1,4 @@
-"""Algorithms that no cycle of the job calls: rate and backlog at once, and sizes of consumers.
+"""Rate and backlog at once, and sizes of consumers: no decision by rates calls these.
 
-May import every other folder of ``packing``.
+Lives here: what ``evaluation`` and published sizings call. May not: be imported otherwise. May import all of ``packing`` below.
 """

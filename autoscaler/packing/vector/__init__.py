@@ -1,4 +1,4 @@
-"""Placement by two demands at once: fill, exchange, empty, and give contents to who holds most of them already.
+"""Placement by two demands at once.
 
-May import: ``kernels``, ``problem``.
+Lives here: filling, exchanging, emptying, bringing home. May not: be asked by name. May import: ``kernels``, ``problem``.
 """

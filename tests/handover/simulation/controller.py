@@ -269,7 +269,7 @@ class Controller(Process):
             world.reached("observed before the first plan")
             return None
         partitions = world.tps()
-        planned = {tp for tp, r in (state.plan.resets if state.plan else {}).items() if state.astray().get(tp) == r.offset}
+        planned = {tp for tp, r in (state.plan.resets if state.plan else {}).items() if state.out_of_range().get(tp) == r.offset}
         losses = counted(
             state,
             {
@@ -281,7 +281,7 @@ class Controller(Process):
         parked = poisonous(losses, world.schedule.park_after) & frozenset(state.lost())
         resets = {
             tp: (offset, world.log_start.get(tp, 0))
-            for tp, offset in state.astray().items()
+            for tp, offset in state.out_of_range().items()
             if tp in partitions and tp not in planned
         }
         owners = self._owners(partitions)

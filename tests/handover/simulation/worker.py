@@ -50,7 +50,7 @@ class Run:
     processed: int
     committed: int
     stopping: bool = False
-    astray: bool = False
+    out_of_range: bool = False
     handed_to: int = -1  # -1: the batch in hand has nothing of it
 
 
@@ -285,7 +285,7 @@ class Worker(Process):
 
     def _report_astray(self, loop: Loop) -> Thread:
         """Stop what is out of range, and say so, after everything processed is committed."""
-        for run in [r for r in loop.runs.values() if r.astray and not r.stopping and r.handed_to < 0]:
+        for run in [r for r in loop.runs.values() if r.out_of_range and not r.stopping and r.handed_to < 0]:
             ok: list[Run] = []
             yield from self._commit(loop, [run], ok)
             if ok and loop.runs.get(run.tp) is run and not loop.state.lapsed:
@@ -409,7 +409,7 @@ class Worker(Process):
         loop.fetched = [r for r in loop.fetched if not r.stopping]
         for run in loop.fetched:
             if run.position < self.world.log_start.get(run.tp, 0):
-                run.astray = True
+                run.out_of_range = True
                 continue
             end = min(run.position + 4, self.world.produced(run.tp))
             if end > run.position and self.valid(loop):

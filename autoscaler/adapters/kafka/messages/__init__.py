@@ -1,4 +1,7 @@
-"""Messages of Kafka's protocol that kafka-python has no layout for, as it reads them: https://kafka.apache.org/protocol."""
+"""Messages of Kafka's protocol that kafka-python has no layout for, as it reads them: https://kafka.apache.org/protocol.
+
+Lives here: one file for each layout, and its class. May not: send them. May import: kafka-python only.
+"""
 
 from kafka.protocol.api_message import ApiMessage
 

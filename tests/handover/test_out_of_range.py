@@ -7,10 +7,12 @@ from autoscaler.handover.records import Heartbeat, Incarnation, Phase, Plan, Res
 from tests.handover.controller_driver import LEASE, P0, TOPIC, A, B, G, Log, alive, intended
 
 
-def beat(log: Log, worker: Incarnation, owned: dict[Tp, int], *, epoch: int, astray: tuple[tuple[Tp, int], ...] = ()) -> None:
+def beat(
+    log: Log, worker: Incarnation, owned: dict[Tp, int], *, epoch: int, out_of_range: tuple[tuple[Tp, int], ...] = ()
+) -> None:
     record = Heartbeat(
         group=G, worker=worker, stamp=0.0, boot_id="boot", acked=None, lease_s=LEASE, epoch=epoch, phase=Phase.ACTIVE,
-        owned=owned, astray=astray,
+        owned=owned, out_of_range=out_of_range,
     )  # fmt: skip
     log.state.fold(record, offset=log.offset, at=log.at)
     log.offset += 1
@@ -20,7 +22,7 @@ def standing() -> Log:
     """Return a group whose partition 0 stands still at A, since offset 9 is out of range."""
     log = alive(A, B)
     log.plan({P0: A})
-    beat(log, A, {P0: 2}, epoch=2, astray=((P0, 9),))
+    beat(log, A, {P0: 2}, epoch=2, out_of_range=((P0, 9),))
     return log
 
 
@@ -32,22 +34,22 @@ def planned(log: Log, resets: dict[Tp, tuple[int, int]] | None = None, owners: d
 
 def test_what_its_planned_owner_says_is_astray() -> None:
     log = standing()
-    assert log.state.astray() == {P0: 9}
+    assert log.state.out_of_range() == {P0: 9}
     log.expired(A)
-    assert log.state.astray() == {}
+    assert log.state.out_of_range() == {}
 
 
 def test_what_another_than_the_planned_owner_says_counts_for_nothing() -> None:
     log = standing()
     log.plan({P0: B})
-    assert log.state.astray() == {}
+    assert log.state.out_of_range() == {}
 
 
 def test_a_reset_stays_until_its_owner_stands_still_no_more() -> None:
     log = standing()
     first = planned(log, {P0: (9, 40)})
     assert first.resets == {P0: Reset(offset=9, start=40, epoch=first.epoch.number)}
-    beat(log, A, {P0: 2}, epoch=first.epoch.number, astray=((P0, 9),))
+    beat(log, A, {P0: 2}, epoch=first.epoch.number, out_of_range=((P0, 9),))
     assert planned(log).resets == first.resets
     beat(log, A, {P0: 2}, epoch=first.epoch.number)
     assert planned(log).resets == {}
