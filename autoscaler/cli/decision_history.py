@@ -15,7 +15,7 @@ from rich.text import Text
 
 from autoscaler import jars
 from autoscaler.adapters.audit.delta_audit import register_views, small_session
-from autoscaler.console.group_view import consumers_text
+from autoscaler.console.words import consumers_text
 from autoscaler.errors import SettingsError
 
 _HISTORY = "SELECT * FROM history ORDER BY at DESC, `group` LIMIT {limit}"
