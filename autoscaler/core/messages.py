@@ -339,6 +339,33 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.WORKER_RESTARTED: "worker {consumer} ended and is started again in {after}: see worker-{consumer}.log in workers/",
     What.NO_SUCH_SLOT: "ignored workers {workers}: no slot of this group has that name",
     What.NOT_CARRIED_OUT: "not carried out: {error}",
+    What.CANNOT_HOLD: (
+        "no placement on {count:consumer} keeps each within {usable}: {total} in all for {room}, it takes {needed:consumer} at "
+        "least"
+    ),
+    What.NONE_FOUND_TO_HOLD: "the best placement found on {count:consumer} gives the hottest {high}, above {usable} usable",
+    What.WOULD_HOLD: (
+        "{count:consumer} would hold it: the hottest would get {high} of {usable} usable, {moved:partition} would move"
+    ),
+    What.NOTHING_TO_SPARE: "that is above the {limit} which fewer must do with, a tolerance ({s[tolerance_ratio]}) kept free",
+    What.WOULD_LEAVE_ROOM: (
+        "{count:consumer} are not needed for it: the hottest would get {high} of {usable} usable, {moved:partition} would move"
+    ),
+    What.ONE_PARTITION_ABOVE: "{first} alone has {load}, above {usable} usable: {count:consumer} do not change that",
+    What.MORE_THAN_PARTITIONS: "{listed:partition} are all there are: {idle} of {count:consumer} would hold nothing",
+    What.ASSIGNOR_NOT_RECORDED: (
+        "{count:consumer} have room for {room}, and {total} flow; what the group's own assignor would give each of them is not "
+        "recorded"
+    ),
+    What.PLACED_BY_NOT_RECORDED: (
+        "{count:consumer} have room for {room}, and {total} flow; whether a plan or an assignor places them is not recorded: "
+        "give the configuration"
+    ),
+    What.NOT_WORKED_OUT: "what another number would do is not worked out again where {algorithm} sizes or places",
+    What.LOADS_NOT_RECORDED: "what each partition had then is not recorded: no other number can be judged",
+    What.LOADS_LEFT_OUT: (
+        "some partitions did not count then (parked, or standing still), and which is not recorded: no other number can be judged"
+    ),
 }
 _KINDS: Mapping[str, str] = {
     "SHARE": "it is a share group: its records are dealt out one by one, not its partitions; scale it by its lag",
