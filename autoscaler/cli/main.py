@@ -1,4 +1,4 @@
-"""The command line: check a configuration, run the demo, watch a job, check a run, release what is parked, stop local workers.
+"""The command line: check a configuration, watch a job, ask what it decided and why, and what else an operator does.
 
 Composes what lies elsewhere and decides nothing. A subcommand imports what it needs when it runs, so that ``validate``
 answers without loading a client or Spark.
@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
@@ -41,7 +42,7 @@ def _command(args: Sequence[str]) -> int:
         return run(parsed)
     except SettingsError as e:
         for problem in e.problems:
-            sys.stderr.write(f"{parsed.config}: {problem}\n")
+            sys.stderr.write(f"{parsed.config or parsed.tables}: {problem}\n")
         return Exit.SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
@@ -80,6 +81,17 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
+    def reading(name: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("group", metavar="GROUP", help="consumer group, by its id")
+        where = sub.add_mutually_exclusive_group(required=True)
+        where.add_argument("--config", help="configuration of the job whose tables are read")
+        where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
+        sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
+        sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
+        sub.set_defaults(run=_read, misused=sub.error, name=name)
+        return sub
+
     command("validate", _validate, "say everything that is wrong with a configuration, all at once")
     schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
     schema.set_defaults(run=_schema)
@@ -88,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--group", dest="named", help="the same, as it was written before")
     status.add_argument("--once", action="store_true", help="print what is now and end")
     status.add_argument("--json", action="store_true", help="print what is now as JSON and end")
+    history = reading("history", "show what was decided for a group, and why, from the tables of its job")
+    history.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
+    history.add_argument("--until", help="until when, written the same way (default now)")
+    history.add_argument("--limit", type=_positive, default=200, help="most lines to print, the newest (default 200)")
+    explain = reading("explain", "say why a group had its number of consumers, and what speaks against one fewer or more")
+    explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
     release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
@@ -130,6 +148,24 @@ def _load(path: str, *, connects: bool = True) -> "Settings":
     from autoscaler.config.settings import load  # noqa: PLC0415  not every command needs pydantic
 
     return load(path, connects=connects)
+
+
+def _read(args: argparse.Namespace) -> int:
+    from autoscaler.cli import reading  # noqa: PLC0415  loads Arrow
+    from autoscaler.cli.times import TimeError  # noqa: PLC0415  as above
+
+    run = {"history": reading.history, "explain": reading.explain}[args.name]
+    try:
+        return run(args)
+    except TimeError as e:
+        args.misused(str(e))
+        raise
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text)
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -125,7 +125,7 @@ class View:
             return f"{health}{self.note or 'waiting for the first cycle'}"
         when = f"{progress.elapsed_s:5.0f} s" if progress else clock(cycle.t)
         phase = f" {progress.phase:<5}" if progress else ""
-        actions = f"  [{_short_actions(cycle.actions)}]" if cycle.actions else ""
+        actions = f"  [{short_steps(cycle.actions)}]" if cycle.actions else ""
         limited = f" limited by {cycle.limited_by}" if cycle.limited_by else ""
         return (
             f"{health}{when}{phase}  consumers {consumers_of(cycle)}  {rate(cycle.total_bytes_per_s)}"
@@ -262,11 +262,11 @@ def _changes(changes: Sequence[Cycle], started_at: float | None, width: int) -> 
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for c in reversed(changes):
         when = clock(c.t) if started_at is None else f"{max(0.0, c.t - started_at):.0f} s"
-        table.add_row(when, Text(c.reason, style=reason_style(c.reason)), _short_actions(c.actions))
+        table.add_row(when, Text(c.reason, style=reason_style(c.reason)), short_steps(c.actions))
     return table
 
 
-def _short_actions(actions: Sequence[Step]) -> str:
+def short_steps(actions: Sequence[Step]) -> str:
     """Return actions in a line; of several moves only the partitions are named."""
     others = [a.what for a in actions if a.kind != "move"]
     moves = [a for a in actions if a.kind == "move"]
