@@ -31,6 +31,7 @@ SELECT `group`, count(*) AS moves, count(pause_s) AS paused, percentile_approx(p
        percentile_approx(pause_s, 0.95, 10000) AS p95_s, max(pause_s) AS max_s
 FROM moves GROUP BY `group` ORDER BY `group`
 """
+_RIGHT = frozenset({"for", "consumers", "rate", "lag"})
 
 
 def narrow_history(rows: Sequence[Mapping[str, Any]], zone: tzinfo | None) -> Lines:
@@ -60,22 +61,18 @@ def history(rows: Sequence[Mapping[str, Any]], zone: tzinfo | None = UTC, *, sen
     days = len({t.date() for t in times}) > 1
     out = Table(title="Decisions", title_justify="left", box=None, padding=(0, 1), pad_edge=False)
     zones = "/".join(dict.fromkeys(zone_name(t) for t in times)) or "UTC"
-    columns = ((f"at ({zones})", False), ("for", True), ("consumers", True), ("rate", True), ("lag", True), ("done", False))
-    for name, right in (*columns, ("reason", False), *([("why", False)] if sentences else [])):
-        out.add_column(name, justify="right" if right else "left", no_wrap=name not in {"reason", "why"})
+    narrow = (f"at ({zones})", "for", "consumers", "rate", "lag", "done", "reason")  # the longest last, where it can go on below
+    wide = (*narrow[:3], "reason", "done", "rate", "lag", "why")
+    for name in wide if sentences else narrow:
+        out.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=name not in {"reason", "why"})
     for r, at in zip(rows, times, strict=True):
         why = f"{r['group']}: {r['detail']}" if several else r["detail"]
         reason = r["reason"] + (f" ({r['limited_by']})" if r["limited_by"] else "")
-        out.add_row(
-            f"{at:%m-%d %H:%M:%S}" if days else f"{at:%H:%M:%S}",
-            "" if r["acted"] or r["until"] == r["at"] else lasted((r["until"] - r["at"]).total_seconds()),
-            _consumers(r),
-            rate(r["bytes_per_s"]),
-            "?" if r["lag_records"] is None else f"{r['lag_records']:,}",
-            _done(r),
-            *([reason, why] if sentences else [reason]),
-            style="" if r["acted"] else "dim",
-        )
+        when = f"{at:%m-%d %H:%M:%S}" if days else f"{at:%H:%M:%S}"
+        spell = "" if r["acted"] else lasted((r["until"] - r["at"]).total_seconds())
+        load = (rate(r["bytes_per_s"]), "?" if r["lag_records"] is None else f"{r['lag_records']:,}")
+        done = (reason, _done(r), *load, why) if sentences else (*load, _done(r), reason)
+        out.add_row(when, spell, _consumers(r), *done, style="" if r["acted"] else "dim")
     return out
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.cli import decision_history, explanation
+from autoscaler.cli import decision_history
 from autoscaler.cli.times import moment, shown, zone_of
 from autoscaler.config.settings import load
 from autoscaler.console.job_state import FINE, Health, judge, read_job
@@ -95,6 +95,8 @@ def history(args: argparse.Namespace) -> int:
 
 def explain(args: argparse.Namespace) -> int:
     """Print why a group had its number of consumers at a time."""
+    from autoscaler.cli import explanation  # noqa: PLC0415  loads the planner
+
     asked = Asked.of(args)
     at = asked.now if args.at is None else moment(args.at, asked.now, asked.zone)
     tables = DecisionTables(asked.root)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from autoscaler.adapters.audit.schema_check import lacking
-from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, Table, differences
+from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, TIMESTAMP, Table, differences
 from autoscaler.errors import SettingsError, TransientError
 
 Row = Mapping[str, Any]
@@ -28,6 +28,7 @@ _SPELL = (
 _OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "recommended_age_s", "r_score")
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _STATISTICS = timedelta(milliseconds=1)  # that a file's greatest time may be rounded down by
 _SESSION = {"datafusion.execution.parquet.pushdown_filters": "true"}  # what is filtered out is not decoded
@@ -121,7 +122,7 @@ class DecisionTables:
             SettingsError: As ``spells``.
             TransientError: As ``spells``.
         """
-        if not decision["acted"]:
+        if not decision["acted"] or not (self._root / ACTIONS.name).exists():
             return ()
         at = decision["at"]
         rows = self._rows(ACTIONS, _OUTCOME, decision["group"], at - timedelta(minutes=1), at + timedelta(days=1))
@@ -155,12 +156,13 @@ class DecisionTables:
     def _asked(self, table: Table, there: DeltaTable, sql: str) -> list[dict[str, Any]]:
         try:
             reader = QueryBuilder(_SESSION).register(table.name, there).execute(sql)
-            found: list[dict[str, Any]] = pa.table(reader.read_all()).to_pylist()
+            found = pa.RecordBatchReader.from_stream(reader).read_all()
         except Exception as e:  # as which DataFusion reports a file that is gone or damaged
             if not self._whole(table):
                 raise SettingsError((f"state_dir: table {self._root / table.name} cannot be read: {_first_line(e)}",)) from e
             raise TransientError(f"table {self._root / table.name} was rewritten meanwhile: try again ({_first_line(e)})") from e
-        return found
+        columns = [_values(column) for column in found.columns]
+        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def _open(self, table: Table) -> DeltaTable:
         path = self._root / table.name
@@ -188,6 +190,15 @@ class DecisionTables:
         except (DeltaError, OSError, ValueError):
             return False
         return all(Path(f.removeprefix("file://")).is_file() for f in files)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values; times without pandas, which Arrow loads to make them: it takes longer than the answer."""
+    if not pa.types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    micros = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
+    return [None if v is None else _EPOCH + timedelta(microseconds=v) for v in micros]
 
 
 def _spells(rows: Iterable[Row]) -> Iterator[list[Row]]:

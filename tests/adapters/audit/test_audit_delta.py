@@ -249,8 +249,8 @@ def test_history_prints_the_decisions_for_people(root: Path) -> None:
     command = [sys.executable, str(ROOT / "jobs" / "history.py"), *configured(root.parent)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"22:13:21\s+1 → 2\s+\d+ B/s\s+[\d?]+\s+\+1\s+RATE_ABOVE_CAPACITY", done.stdout)
-    assert re.search(r"22:13:22\s+2\s+\d+ B/s\s+[\d?]+\s+⇄2\s+RATE_ABOVE_CAPACITY", done.stdout)
+    assert re.search(r"22:13:21\s+1 → 2\s+RATE_ABOVE_CAPACITY\s+\+1", done.stdout)
+    assert re.search(r"22:13:22\s+2\s+RATE_ABOVE_CAPACITY\s+⇄2", done.stdout)
     assert "STALE_INPUT" in done.stdout
     assert "(recovered)" in done.stdout
     assert "orders: 4 moves; a moved partition paused 40 ms in the middle" in done.stdout
