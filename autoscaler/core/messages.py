@@ -100,7 +100,9 @@ def _fields(f: Finding) -> dict[str, object]:
         count = int(f.numbers["partitions"])
         fields |= {"first": f.partitions[0], "partitions": _listed(f, "partitions", f.partitions)}
         fields["those"] = f"{many(count, 'partition')} ({fields['partitions']})"
-    if f.consumers:
+    if member := f.texts.get("member"):  # a consumer that has no slot: its number says nothing to people
+        fields |= {"consumer": member, "hottest": member}
+    elif f.consumers:
         count = int(f.numbers["consumers"])
         fields |= {"consumer": f.consumers[0], "consumers": f"consumer{'s'[: count - 1]} {_listed(f, 'consumers', f.consumers)}"}
     return fields
@@ -124,6 +126,11 @@ def _when(name: str, more: str, *, zero: bool = False) -> Callable[[Finding], st
         return _said(more, f) if there else ""
 
     return part
+
+
+def _in_limit(more: str) -> Callable[[Finding], str]:
+    """Return a part that is only said where a limit is there, in whatever unit."""
+    return lambda f: _said(more, f) if any(name.startswith("limit_") for name in f.numbers) else ""
 
 
 def _error(otherwise: str) -> Callable[[Finding], str]:
@@ -189,7 +196,10 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.TAKEN_OVER: "{consumers} take them, nothing else moves",
     What.NO_TAKER: _joined("no consumer can take them yet", _when("consumers", "; waiting for {consumers}")),
     What.HANDOVER: "{those} are changing hands",
-    What.WITHIN_TARGET: "{total} on {live:consumer}, the hottest ({hottest}) with {load} of {usable} usable",
+    What.WITHIN_TARGET: _joined(
+        "{total} on {live:consumer}, the hottest ({hottest}) with {load} of {usable} usable",
+        _in_limit(", tolerated up to {limit}"),
+    ),
     What.OVERSIZED: "{those} are above the {limit} of one consumer: {first} has {load}, and no number of consumers helps it",
     What.OVERLOADED: _overloaded,
     What.TAKES_MORE: "it would be {wanted} without {setting}",

@@ -323,6 +323,16 @@ def test_what_is_not_known_of_a_finding_is_left_out() -> None:
     assert in_words(found(What.RETENTION_RISK, partitions=1, loss_s=9, close_s=math.inf)).endswith("the backlog is not shrinking")
 
 
+def test_a_consumer_that_has_no_slot_is_told_by_what_people_know_it_by() -> None:
+    above = found(What.OVERLOADED, consumers=2, load_bytes_per_s=90, limit_bytes_per_s=80, member="app-1 (10.0.0.3)")
+    assert in_words(above) == "consumer app-1 (10.0.0.3) with 90 B/s and 1 more are above 80 B/s"
+    rest = found(
+        What.WITHIN_TARGET, total_bytes_per_s=90, live=1, hottest=7, load_bytes_per_s=84, usable_bytes_per_s=80,
+        limit_bytes_per_s=88, member="app-1 (10.0.0.3)",
+    )  # fmt: skip
+    assert in_words(rest).endswith("the hottest (app-1 (10.0.0.3)) with 84 B/s of 80 B/s usable, tolerated up to 88 B/s")
+
+
 def test_of_a_long_list_the_first_few_are_named_and_the_others_counted() -> None:
     topics = [f"t{n}" for n in range(7)]
     said = in_words(found(What.TOPICS_UNMATCHED, patterns=topics))
