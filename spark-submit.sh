@@ -95,6 +95,7 @@ export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX
 if [[ -z $once ]]; then
     mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
     log=$state/logs/job.log
+    standing=$state/logs/supervisor.json
     exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
     if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
         say "another spark-submit.sh runs on $state: stop it first, or give this one another state_dir"
@@ -187,6 +188,16 @@ exec 8> >(
     kill -s KILL $found "$last" 2>/dev/null
 )
 
+# For 'autoscaler status': what this script is doing, in one small file that is replaced as a whole.
+note() { # STATE [PAUSE]
+    local now again=null
+    now=$(date +%s)
+    [[ -z ${2:-} ]] || again=$((now + $2))
+    printf '{"t":%s,"state":"%s","started_at":%s,"restarts":%s,"exit_code":%s,"ended_at":%s,"ran_s":%s,"again_at":%s}\n' \
+        "$now" "$1" "$started_at" "$restarts" "$last_code" "$ended_at" "${ran_s:-null}" "$again" >"$standing.new" &&
+        mv -f "$standing.new" "$standing"
+} 2>/dev/null
+
 launch() {
     set -m # a process group of its own: Ctrl-C is for this script, which ends the job in order
     "${command[@]}" </dev/null >>"$log" 2>&1 8>&- &
@@ -238,11 +249,15 @@ last_words() { # what the job itself said last
 
 # A function, called in a line that also ends: bash has then read all of this file, which an upgrade may replace while it runs.
 main() {
-    pause=1
+    pause=1 restarts=0 started_at=null last_code=null ended_at=null
     while [[ -z $stopping ]]; do
         say "starting the job; its output goes to $log, 'autoscaler status --config $config' shows what it does"
+        started_at=$(date +%s)
+        note running
         launch
         await
+        last_code=$code ended_at=$(date +%s)
+        note ended
         [[ -n $stopping ]] && break
         case $code in
             0) say 'the job ended'; exit 0 ;;
@@ -253,6 +268,8 @@ main() {
         # One that does not get going says why in its last lines, so that an operator need not look for the file.
         ((ran_s >= HEALTHY_S)) || last_words
         say "the job ended with exit code $code after $ran_s s, see the end of $log; starting it again in $pause s"
+        note waiting "$pause"
+        restarts=$((restarts + 1))
         code=0 # of no interest any more
         nap "$pause"
         pause=$((pause * 2 > LONGEST_PAUSE_S ? LONGEST_PAUSE_S : pause * 2))
@@ -260,6 +277,8 @@ main() {
     case ${code:-0} in
         143) code=0 ;; # the JVM had no driver yet and ended as it was told
     esac
+    last_code=${code:-0} ended_at=$(date +%s)
+    note ended
     say "stopped (exit code ${code:-0})"
     exit "${code:-0}"
 }

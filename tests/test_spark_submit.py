@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from autoscaler.console.job_state import JobState, read_job
 from tests.until import until
 
 if TYPE_CHECKING:
@@ -220,6 +221,9 @@ def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script
     assert [line.split("again in ")[1] for line in said] == ["1 s", "2 s", "4 s"]
     assert ["exit code 1 " in said[0], "exit code 76 " in said[1], "exit code 137 " in said[2]] == [True] * 3
     assert "output of start 0" in done.stderr, "why it failed is in its last lines"
+    standing = read_job(script.home / "state")
+    assert standing.said is not None
+    assert (standing.said.state, standing.said.restarts, standing.said.exit_code, standing.held) == ("ended", 3, 0, False)
 
 
 @pytest.mark.parametrize(("code", "says"), [(77, "another controller has taken over"), (78, "refused its settings")])
@@ -286,6 +290,10 @@ def test_told_twice_it_kills_at_once(script: Script) -> None:
     assert gone(driver.pid)
 
 
+def waits(job: JobState, *, restarts: int) -> bool:
+    return job.said is not None and (job.said.state, job.said.exit_code, job.said.restarts) == ("waiting", 1, restarts)
+
+
 def test_told_to_end_between_two_starts_it_ends_at_once(script: Script) -> None:
     script.plan(1)
     with script.running() as process:
@@ -293,6 +301,9 @@ def test_told_to_end_between_two_starts_it_ends_at_once(script: Script) -> None:
         for line in process.stderr:
             if "again in 4 s" in line:
                 break
+        standing = until("it says that it waits", lambda: read_job(script.home / "state"), lambda job: waits(job, restarts=2))
+        assert standing.held
+        assert standing.last_words == "output of start 2"
         process.terminate()
         assert process.wait(60) == 0
     assert len(script.starts()) == 3

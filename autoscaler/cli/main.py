@@ -1,13 +1,15 @@
-"""The command line: check a configuration, run the demo, watch a job, check a run, release what is parked, stop local workers.
+"""The command line: check a configuration, watch a job, ask what it decided and why, and what else an operator does.
 
 Composes what lies elsewhere and decides nothing. A subcommand imports what it needs when it runs, so that ``validate``
 answers without loading a client or Spark.
 """
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
@@ -15,15 +17,22 @@ from autoscaler.errors import AutoscalerError, Exit, SettingsError
 if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
 
+_FEW = 20  # names of groups in a message
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _program(args[0], args[1:]) if args[:1] in (["demo"], ["check"]) else _command(args)
+        code = _program(args[0], args[1:]) if args[:1] in (["demo"], ["check"]) else _command(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # what reads the output has seen enough, as head has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        return 0
     except ModuleNotFoundError as e:  # the base install has the worker library only
         sys.stderr.write(f"{_missing(e.name or str(e))}\n")
         return Exit.FAILED
+    return code
 
 
 def _command(args: Sequence[str]) -> int:
@@ -33,7 +42,7 @@ def _command(args: Sequence[str]) -> int:
         return run(parsed)
     except SettingsError as e:
         for problem in e.problems:
-            sys.stderr.write(f"{parsed.config}: {problem}\n")
+            sys.stderr.write(f"{parsed.config or parsed.tables}: {problem}\n")
         return Exit.SETTINGS
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
@@ -72,12 +81,31 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
+    def reading(name: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("group", metavar="GROUP", help="consumer group, by its id")
+        where = sub.add_mutually_exclusive_group(required=True)
+        where.add_argument("--config", help="configuration of the job whose tables are read")
+        where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
+        sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
+        sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
+        sub.set_defaults(run=_read, misused=sub.error, name=name)
+        return sub
+
     command("validate", _validate, "say everything that is wrong with a configuration, all at once")
     schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
     schema.set_defaults(run=_schema)
-    status = command("status", _status, "watch a running job: consumers, rates, lag, the last decision and its reason")
-    status.add_argument("--group", help="group to watch, if the configuration has several")
+    status = command("status", _status, "watch a job: is it alive, consumers, rates, lag, the last decision and its reason")
+    status.add_argument("group", metavar="GROUP", nargs="?", help="group to watch; left out: all of them at a glance")
+    status.add_argument("--group", dest="named", help="the same, as it was written before")
     status.add_argument("--once", action="store_true", help="print what is now and end")
+    status.add_argument("--json", action="store_true", help="print what is now as JSON and end")
+    history = reading("history", "show what was decided for a group, and why, from the tables of its job")
+    history.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
+    history.add_argument("--until", help="until when, written the same way (default now)")
+    history.add_argument("--limit", type=_positive, default=200, help="most lines to print, the newest (default 200)")
+    explain = reading("explain", "say why a group had its number of consumers, and what speaks against one fewer or more")
+    explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
     release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
@@ -122,19 +150,49 @@ def _load(path: str, *, connects: bool = True) -> "Settings":
     return load(path, connects=connects)
 
 
+def _read(args: argparse.Namespace) -> int:
+    from autoscaler.cli import reading  # noqa: PLC0415  loads Arrow
+    from autoscaler.cli.times import TimeError  # noqa: PLC0415  as above
+
+    run = {"history": reading.history, "explain": reading.explain}[args.name]
+    try:
+        return run(args)
+    except TimeError as e:
+        args.misused(str(e))
+        raise
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
 def _status(args: argparse.Namespace) -> int:
-    from autoscaler.console.status import once, watch  # noqa: PLC0415  only a view needs rich
+    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  as below
+    from autoscaler.console.status import Watched, as_json, once, watch  # noqa: PLC0415  only a view needs rich
 
     settings = _load(args.config, connects=False)
-    names = [g.group for g in settings.groups]
-    group = args.group or names[0]
-    if group not in names:
-        raise SettingsError((f"groups: no group {group!r}; there are {', '.join(names)}",))
-    file = settings.root / "logs" / "cycles.jsonl"
+    names = tuple(g.group for g in settings.groups)
+    asked = args.group or args.named
+    if asked is not None and asked not in names:
+        raise SettingsError((f"groups: no group {asked!r}; there are {few_of(names)}",))
+    groups = names if asked is None else (asked,)
+    watched = Watched(root=settings.root, groups=groups, trigger_s=settings.measure.trigger_s, clock=SystemClock())
+    if args.json:
+        text, known = as_json(watched)
+        sys.stdout.write(text)
+        return 0 if known else Exit.FAILED
     if args.once:
-        return 0 if once(file, group) else Exit.FAILED
-    watch(file, group)
+        return 0 if once(watched) else Exit.FAILED
+    watch(watched)
     return 0
+
+
+def few_of(names: Collection[str]) -> str:
+    """Return the first few of many names, and how many there are besides."""
+    shown = list(names)[:_FEW]
+    return ", ".join(shown) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -144,7 +202,7 @@ def _release(args: argparse.Namespace) -> int:
     settings = _load(args.config)
     groups = {g.group: g for g in settings.groups}
     if args.group not in groups:
-        raise SettingsError((f"groups: no group {args.group!r}; there are {', '.join(groups)}",))
+        raise SettingsError((f"groups: no group {args.group!r}; there are {few_of(groups)}",))
     cluster = settings.cluster_of(groups[args.group])
     with naming(cluster.name):
         found = release(cluster.connection, args.group, topic=args.topic, partition=args.partition)

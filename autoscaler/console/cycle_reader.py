@@ -25,6 +25,9 @@ class WorkerLine(_Line):
 
     slot: int | None = None
     name: str = ""
+    uuid: str = ""
+    client_id: str = ""  # of a member of a native group, as ``host``
+    host: str = ""
     phase: str = ""
     bytes_per_s: float | None = None
     lag_records: int | None = None

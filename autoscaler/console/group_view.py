@@ -8,7 +8,6 @@ import io
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -16,16 +15,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from autoscaler.console.cycle_reader import Cycle, Step, WorkerLine
+from autoscaler.console.consumers_table import consumers
+from autoscaler.console.cycle_reader import Cycle, Step
+from autoscaler.console.job_state import FINE, Health
+from autoscaler.console.words import clock, consumers_text, count, lasted, partitions, rate, seconds, sparkline
 
-_LEVELS = "▁▂▃▄▅▆▇█"
 _CALM = frozenset({"WITHIN_TARGET", "STABILISING", "COOLING_DOWN", "NOT_WORTH_MOVING", "HANDOVER_IN_PROGRESS", "ADVISORY"})
 _WARNING = frozenset({"NOT_READY", "STALE_INPUT", "WORKER_LOST", "PARTITION_EXCEEDS_CAPACITY", "AT_MAXIMUM", "STUCK_PARTITION"})
 _CHANGES_SHOWN = 4
 _HISTORY = 600
 _WIDE = 100
-_TITLE = len("rate against capacity")
 _MOVES_LISTED = 2
+_LASTING_S = 5.0  # from which on it is said how long an answer has been the same
 _FRAME = 3  # lines of the border and of the consumers' heading
 
 
@@ -57,11 +58,15 @@ class View:
     """What is shown of one group: its latest cycle, what it changed last, and how it went."""
 
     group: str
-    started_at: float | None = None  # what times are counted from, seconds since the Unix epoch; ``None``: from the first cycle
+    started_at: float | None = None  # what times of a run with an end are counted from; ``None``: from the first cycle
     latest: Cycle | None = None
+    since: float | None = None  # when the latest answer was given first; an earlier one may have been before what was read
+    complete: bool = False  # ``since`` is when it began, not only when reading began
     changes: deque[Cycle] = field(default_factory=lambda: deque(maxlen=_CHANGES_SHOWN))
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     note: str = ""  # a line of the program that shows the view, such as what it is waiting for
+    health: Health = FINE  # of the job
+    now: float | None = None  # that ages are told against, seconds since the Unix epoch; ``None``: none are told
 
     def take(self, cycle: Cycle) -> None:
         """Add the next cycle, if it is the group's."""
@@ -69,11 +74,25 @@ class View:
             return
         if self.started_at is None:
             self.started_at = cycle.t
+        if self.latest is None or _answer(cycle) != _answer(self.latest):
+            self.since, self.complete = cycle.t, self.latest is not None
         self.latest = cycle
         if cycle.known and cycle.total_bytes_per_s is not None:
             self.rates.append(cycle.total_bytes_per_s)
-        if cycle.actions:
-            self.changes.append(cycle)
+        if not cycle.actions:
+            return
+        if self.changes and _same_change(cycle, self.changes[-1]):  # advice, or a step that failed: said once, with since when
+            cycle = cycle.model_copy(update={"t": self.changes.pop().t})
+        self.changes.append(cycle)
+
+    @property
+    def happened(self) -> tuple[object, ...]:
+        """Return what makes the view worth a line of its own: it compares unequal when something happened."""
+        cycle = self.latest
+        if cycle is None:
+            return (self.note, self.health.level)
+        advised = cycle.mode == "advise"  # its steps are told anew with every cycle, for a load that is never quite the same
+        return (*_answer(cycle), () if advised else cycle.actions, self.health.level)
 
     def render(self, width: int, progress: Progress | None = None, height: int | None = None) -> RenderableType:
         """Return the view for a terminal of ``width`` columns.
@@ -81,137 +100,48 @@ class View:
         In one of ``height`` lines not all consumers may have room: the busiest are shown, the others are summed up.
         """
         parts: list[RenderableType] = []
+        if self.health.text:
+            parts.append(health_text(self.health))
         if progress is not None:
             parts.append(_phases(progress, width - 4))
         if self.latest is None:
             parts.append(Text(self.note or "waiting for the first cycle …", style="yellow"))
-            return _panel(parts, title="autoscaler", subtitle="")
+            return panel(parts, title="autoscaler", subtitle="")
         cycle = self.latest
         parts += [_totals(cycle), _rates(self.rates, cycle, width - 4)] if width >= _WIDE else [_totals(cycle)]
-        below: list[RenderableType] = [_decision(cycle)]
+        below: list[RenderableType] = [_decision(cycle, self.lasting(progress))]
         if self.changes:
-            below.append(_changes(self.changes, self.started_at or 0.0, width - 4))
+            below.append(_changes(self.changes, self.started_at if progress else None, width - 4))
         if self.note:
             below.append(Text(self.note, style="yellow"))
         room = None if height is None else height - _lines([*parts, *below], width - 4) - _FRAME
-        parts += [_workers(cycle, width - 4, room), *below]
-        return _panel(parts, title=_title(cycle), subtitle=_subtitle(cycle, width))
+        parts += [consumers(cycle, width - 4, room), *below]
+        return panel(parts, title=_title(cycle), subtitle=_subtitle(cycle, width, self.now))
 
     def line(self, progress: Progress | None = None) -> str:
         """Return the view as one plain line."""
-        cycle = self.latest
+        cycle, health = self.latest, f"{self.health.text}  " if self.health.text else ""
         if cycle is None:
-            return self.note or "waiting for the first cycle"
-        when = progress.elapsed_s if progress else cycle.t - (self.started_at or 0.0)
+            return f"{health}{self.note or 'waiting for the first cycle'}"
+        when = f"{progress.elapsed_s:5.0f} s" if progress else clock(cycle.t)
         phase = f" {progress.phase:<5}" if progress else ""
-        actions = f"  [{_short_actions(cycle.actions)}]" if cycle.actions else ""
+        actions = f"  [{short_steps(cycle.actions)}]" if cycle.actions else ""
         limited = f" limited by {cycle.limited_by}" if cycle.limited_by else ""
         return (
-            f"{when:5.0f} s{phase}  consumers {_consumers(cycle)}  {rate(cycle.total_bytes_per_s)}"
-            f"  lag {count(cycle.total_lag_records)}  {cycle.reason}{limited}{actions}  {cycle.detail}"
+            f"{health}{when}{phase}  consumers {consumers_of(cycle)}  {rate(cycle.total_bytes_per_s)}"
+            f"  lag {count(cycle.total_lag_records)}  {cycle.reason}{limited}{self.lasting(progress)}{actions}  {cycle.detail}"
         )
 
-
-def rate(bytes_per_s: float | None) -> str:
-    """Return a rate for people: ``1.24 MB/s``; ``?`` if unknown."""
-    return "?" if bytes_per_s is None else f"{_scaled(bytes_per_s)}B/s"
-
-
-def count(value: int | None) -> str:
-    """Return a count with thousands marked, ``?`` if unknown."""
-    return "?" if value is None else f"{value:,}"
+    def lasting(self, progress: Progress | None = None) -> str:
+        """Return for how long the latest answer has been the same, where that is worth saying."""
+        if progress is not None or self.latest is None or self.since is None:
+            return ""
+        spell_s = self.latest.t - self.since
+        return f" for {lasted(spell_s)}{'' if self.complete else ' or longer'}" if spell_s >= _LASTING_S else ""
 
 
-def consumers_text(
-    observed: int | None,
-    *,
-    requested: int | None = None,
-    advised: int | None = None,
-    recommended: int | None = None,
-    recommended_age_s: float | None = None,
-) -> str:
-    """Return how many consume (``?``: unknown), and how many are asked for or advised where that is another number.
-
-    A group that acts has ``requested``, one that is only advised ``advised``; where none is advised now, the number that was
-    ``recommended`` last is said with its age.
-    """
-    if requested is not None and requested != observed:
-        return f"{count(observed)} → {requested}"
-    if advised is not None and advised != observed:
-        return f"{count(observed)}, advised {advised}"
-    if advised is None and recommended is not None:
-        return f"{count(observed)}, advised {recommended} {seconds(recommended_age_s)} ago"
-    return count(observed)
-
-
-def seconds(value: float | None) -> str:
-    """Return a duration in the unit that suits it, ``?`` if unknown."""
-    if value is None:
-        return "?"
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
-
-
-def partitions(names: Sequence[str]) -> str:
-    """Return partitions compactly: ``0-3, 7`` for one topic, ``orders 0-3 · bills 1`` for several."""
-    topics: dict[str, list[int]] = {}
-    for name in names:
-        topic, _, number = name.rpartition("-")
-        if number.isdigit():
-            topics.setdefault(topic, []).append(int(number))
-        else:
-            topics.setdefault(name, [])
-    if len(topics) == 1:
-        return _ranges(next(iter(topics.values())))
-    return " · ".join(f"{topic} {_ranges(numbers)}".strip() for topic, numbers in sorted(topics.items()))
-
-
-def bar(value: float, limit: float, capacity: float, width: int) -> Text:
-    """Return a bar of ``width`` cells from 0 to ``capacity`` with a mark at ``limit``.
-
-    Green up to the limit, yellow up to the capacity, red beyond it.
-    """
-    if capacity <= 0 or width < 1:
-        return Text(" " * max(0, width))
-    halves = round(min(1.0, max(0.0, value / capacity)) * width * 2)
-    filled = "━" * (halves // 2) + "╸" * (halves % 2)
-    style = "green" if value <= limit else "yellow" if value <= capacity else "red"
-    text = Text.assemble((filled, style), ("─" * (width - len(filled)), "dim"))
-    mark = int(limit / capacity * width)
-    if mark < width:
-        sign = ("┿", style) if mark < len(filled) else ("┼", "")
-        text = Text.assemble(text[:mark], sign, text[mark + 1 :])
-    return text
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """Return the values as ``width`` columns at most, each the mean of its share, scaled from 0 to the greatest."""
-    if not values or width < 1:
-        return ""
-    top = max(values) or 1.0
-    columns = min(width, len(values))
-    edges = [round(i * len(values) / columns) for i in range(columns + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    return "".join(_LEVELS[min(7, int(m / top * 7.999))] for m in means)
-
-
-def _scaled(value: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size * 0.9995:
-            return f"{value / size:.2f} {unit}" if value < size * 10 else f"{value / size:.0f} {unit}"
-    return f"{value:.0f} "
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    out: list[list[int]] = []
-    for n in sorted(numbers):
-        if out and n == out[-1][1] + 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
-
-
-def _panel(parts: Sequence[RenderableType], *, title: str | Text, subtitle: str | Text) -> Panel:
+def panel(parts: Sequence[RenderableType], *, title: str | Text, subtitle: str | Text) -> Panel:
+    """Return what is drawn, one below the other, with a border."""
     return Panel(Group(*parts), title=title, subtitle=subtitle, title_align="left", subtitle_align="right", box=box.ROUNDED)
 
 
@@ -221,17 +151,32 @@ def _title(cycle: Cycle) -> Text:
     )
 
 
-def _subtitle(cycle: Cycle, width: int) -> Text:
+def _subtitle(cycle: Cycle, width: int, now: float | None) -> Text:
     took = sum(v for k, v in cycle.stages.items() if k.endswith("_s"))
-    age = f"sample {seconds(cycle.sample_age_s)} old" if cycle.sample_age_s is not None else ""
-    text = f" {age} · cycle took {seconds(took)} " if took and width >= _WIDE else f" {age} "
-    return Text(text, style="dim")
+    decided = [] if now is None else [f"decided at {clock(cycle.t)}, {lasted(max(0.0, now - cycle.t))} ago"]
+    sampled = [] if cycle.sample_age_s is None else [f"sample then {seconds(cycle.sample_age_s)} old"]
+    spent = [f"cycle took {seconds(took)}"] if took and width >= _WIDE else []
+    return Text(f" {' · '.join([*decided, *sampled, *spent])} ", style="dim")
+
+
+def health_text(health: Health) -> Text:
+    """Return how the job is, as the first line of a view."""
+    text = f"{health.text[0].upper()}{health.text[1:]}"
+    return Text(text, style="bold white on red" if health.level == "dead" else "bold yellow")
+
+
+def _answer(cycle: Cycle) -> tuple[object, ...]:
+    return (cycle.mode, cycle.reason, cycle.limited_by, cycle.consumers_now, cycle.consumers)
+
+
+def _same_change(cycle: Cycle, before: Cycle) -> bool:
+    return _answer(cycle) == _answer(before) and (cycle.mode == "advise" or cycle.actions == before.actions)
 
 
 def _phases(progress: Progress, width: int) -> Text:
     total = progress.total_s or 1.0
-    clock = f"  {min(progress.elapsed_s, total):.0f} of {total:.0f} s"
-    room = width - len(clock)
+    time = f"  {min(progress.elapsed_s, total):.0f} of {total:.0f} s"
+    room = width - len(time)
     text = Text()
     left = progress.elapsed_s
     for i, (name, length) in enumerate(progress.phases):
@@ -245,7 +190,7 @@ def _phases(progress: Progress, width: int) -> Text:
         text.append("━" * done, style="green" if left >= length else "cyan")
         text.append("─" * (line - done) + " ", style="dim")
         left -= length
-    return text.append(clock.strip().rjust(len(clock) - 1), style="default")
+    return text.append(time.strip().rjust(len(time) - 1), style="default")
 
 
 def _totals(cycle: Cycle) -> Text:
@@ -253,8 +198,8 @@ def _totals(cycle: Cycle) -> Text:
     usable = None if cycle.consumers_now is None else cycle.usable_bytes_per_s * max(cycle.consumers_now, 1)
     return Text.assemble(
         "consumers ",
-        (_consumers(cycle), "bold yellow" if changing else "bold"),
-        (f" (fewest {count(cycle.lower_bound)})", "dim"),
+        (consumers_of(cycle), "bold yellow" if changing else "bold"),
+        (_would_do(cycle), "dim"),
         "   rate ",
         (rate(cycle.total_bytes_per_s), "bold"),
         (f" of {rate(usable)}", "dim"),
@@ -264,7 +209,22 @@ def _totals(cycle: Cycle) -> Text:
     )
 
 
-def _consumers(cycle: Cycle) -> str:
+def _would_do(cycle: Cycle) -> str:
+    """Return how many the load takes where the group is asked for another number; what is advised is said already."""
+    asked, takes = cycle.consumers, cycle.recommended
+    if cycle.mode == "advise" or asked is None or takes is None or takes == asked:
+        return ""
+    return f" ({takes} would do)" if takes < asked else f" (the load takes {takes})"
+
+
+def urgency(view: View) -> tuple[int, str]:
+    """Return what sorts groups: those that an operator should look at first, calm ones last, each by name."""
+    reason = view.latest.reason if view.latest is not None else None
+    return (0 if reason in _WARNING else 1 if reason is None else 3 if reason in _CALM else 2, view.group)
+
+
+def consumers_of(cycle: Cycle) -> str:
+    """Return how many consume, and how many are asked for or advised where that is another number."""
     if cycle.mode != "advise":
         return consumers_text(cycle.consumers_now, requested=cycle.consumers)
     return consumers_text(
@@ -283,80 +243,30 @@ def _lines(parts: Sequence[RenderableType], width: int) -> int:
     return sum(len(console.render_lines(p, pad=False)) for p in parts)
 
 
-def _shown(workers: Sequence[WorkerLine], room: int | None) -> Sequence[WorkerLine]:
-    """Return those that have room, in order: an unknown rate first, then the highest."""
-    if room is None or len(workers) <= room:
-        return sorted(workers, key=_slot_order)
-    busiest = sorted(workers, key=lambda w: (w.bytes_per_s is not None, -(w.bytes_per_s or 0.0), *_slot_order(w)))
-    return sorted(busiest[: max(1, room - 1)], key=_slot_order)
-
-
-def _others(workers: Sequence[WorkerLine], shown: Sequence[WorkerLine]) -> str:
-    left = [w for w in workers if w not in shown]
-    return f"and {len(left)} more with {rate(max((w.bytes_per_s or 0.0 for w in left), default=0.0))} each or less"
-
-
-def _workers(cycle: Cycle, width: int, room: int | None) -> Group:
-    table = Table(box=None, padding=(0, 1), expand=True, show_edge=False, header_style="dim", pad_edge=False)
-    table.add_column("slot", no_wrap=True)
-    wide = width >= _WIDE - 4
-    cells = max(10, width // 5) if wide else 14
-    table.add_column("rate against capacity" if cells > _TITLE else "of capacity", width=max(cells, 14), no_wrap=True)
-    table.add_column("rate", justify="right", no_wrap=True)
-    table.add_column("lag", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("p50 / p99", justify="right", no_wrap=True)
-    table.add_column("partitions", ratio=1, overflow="ellipsis", no_wrap=True)
-    shown = _shown(cycle.workers, room)
-    for worker in shown:
-        able = worker.capacity_bytes_per_s or cycle.capacity_bytes_per_s
-        usable = cycle.usable_bytes_per_s * able / cycle.capacity_bytes_per_s if cycle.capacity_bytes_per_s else 0.0
-        filled = bar(worker.bytes_per_s or 0.0, usable, able, max(cells, 14))
-        row: list[RenderableType] = [_slot(worker), filled, rate(worker.bytes_per_s), count(worker.lag_records)]
-        if wide:
-            row.append(f"{seconds(worker.latency_p50_s)} / {seconds(worker.latency_p99_s)}")
-        row.append(Text(partitions(worker.partitions) or "none", style="" if worker.partitions else "dim"))
-        table.add_row(*row)
-    if not cycle.workers:
-        table.add_row(Text("not known" if cycle.consumers_now is None else "none yet", style="dim"))
-    if len(shown) == len(cycle.workers):
-        return Group(table)
-    return Group(table, Text(_others(cycle.workers, shown), style="dim"))
-
-
-def _slot_order(worker: WorkerLine) -> tuple[bool, int, str]:
-    return (worker.slot is None, worker.slot or 0, worker.name)
-
-
-def _slot(worker: WorkerLine) -> Text:
-    style = {"active": "green", "joining": "cyan", "draining": "yellow"}.get(worker.phase, "red")
-    name = worker.name if worker.slot is None else str(worker.slot)
-    return Text.assemble(("● ", style), name, ("" if worker.phase == "active" else f" {worker.phase}", style))
-
-
-def _reason_style(reason: str) -> str:
+def reason_style(reason: str) -> str:
+    """Return how a reason is written: green where all is calm, red where an operator should look."""
     return "bold green" if reason in _CALM else "bold red" if reason in _WARNING else "bold yellow"
 
 
-def _decision(cycle: Cycle) -> Text:
-    text = Text.assemble(("\n" + cycle.reason, _reason_style(cycle.reason)))
+def _decision(cycle: Cycle, lasting: str) -> Text:
+    text = Text.assemble(("\n" + cycle.reason, reason_style(cycle.reason)))
     if cycle.limited_by:
         text.append(f" limited by {cycle.limited_by}", style="yellow")
-    return text.append(f"  {cycle.detail}")
+    return text.append(lasting, style="dim").append(f"  {cycle.detail}")
 
 
-def _changes(changes: Sequence[Cycle], started_at: float, width: int) -> Table:
+def _changes(changes: Sequence[Cycle], started_at: float | None, width: int) -> Table:
     table = Table(box=None, padding=(0, 1), show_header=False, pad_edge=False, width=width)
     table.add_column(justify="right", style="dim", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for c in reversed(changes):
-        when = f"{max(0.0, c.t - started_at):.0f} s"
-        table.add_row(when, Text(c.reason, style=_reason_style(c.reason)), _short_actions(c.actions))
+        when = clock(c.t) if started_at is None else f"{max(0.0, c.t - started_at):.0f} s"
+        table.add_row(when, Text(c.reason, style=reason_style(c.reason)), short_steps(c.actions))
     return table
 
 
-def _short_actions(actions: Sequence[Step]) -> str:
+def short_steps(actions: Sequence[Step]) -> str:
     """Return actions in a line; of several moves only the partitions are named."""
     others = [a.what for a in actions if a.kind != "move"]
     moves = [a for a in actions if a.kind == "move"]

@@ -5,22 +5,38 @@ Beside the path; used by ``autoscaler status`` and the demo. It knows nothing of
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
-from autoscaler.console.group_view import Progress, View
+from autoscaler.console.group_view import Progress
 
-_LINE_EVERY_S = 5.0
+
+class Shown(Protocol):
+    """What a screen can show: a picture for a terminal, and lines for anything else."""
+
+    @property
+    def happened(self) -> tuple[object, ...]:
+        """Return what compares unequal when something happened that is worth lines of its own."""
+        ...
+
+    def render(self, width: int, progress: Progress | None = None, height: int | None = None) -> RenderableType:
+        """Return the picture."""
+        ...
+
+    def line(self, progress: Progress | None = None) -> str:
+        """Return it as plain lines."""
+        ...
 
 
 class Screen:
     """A place that a view is drawn on again and again; a context manager that leaves the last picture standing."""
 
-    def __init__(self, console: Console) -> None:
-        """Draw on ``console``."""
+    def __init__(self, console: Console, *, line_every_s: float = 5.0) -> None:
+        """Draw on ``console``; where that is no terminal and nothing happens, a line every ``line_every_s``."""
         self._console = console
+        self._line_every_s = line_every_s
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._said: tuple[object, ...] = ()
         self._said_at = float("-inf")
@@ -36,15 +52,13 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, view: View, progress: Progress | None = None) -> None:
+    def show(self, view: Shown, progress: Progress | None = None) -> None:
         """Draw the view; where there is no terminal, a line when something happened and otherwise every few seconds."""
         if self._live is not None:
             picture = view.render(self._console.width, progress, self._console.height - 1)  # the cursor's line stays free
             self._live.update(picture, refresh=True)
             return
-        cycle = view.latest
-        happened = (cycle.reason, cycle.consumers_now, cycle.actions) if cycle else (view.note,)
-        if happened == self._said and time.monotonic() - self._said_at < _LINE_EVERY_S:
+        if view.happened == self._said and time.monotonic() - self._said_at < self._line_every_s:
             return
-        self._said, self._said_at = happened, time.monotonic()
+        self._said, self._said_at = view.happened, time.monotonic()
         self._console.print(view.line(progress), markup=False, highlight=False, soft_wrap=True)

@@ -95,7 +95,9 @@ def _fields(f: Finding) -> dict[str, object]:
         count = int(f.numbers["partitions"])
         fields |= {"first": f.partitions[0], "partitions": _listed(f, "partitions", f.partitions)}
         fields["those"] = f"{many(count, 'partition')} ({fields['partitions']})"
-    if f.consumers:
+    if member := f.texts.get("member"):  # a consumer that has no slot: its number says nothing to people
+        fields |= {"consumer": member, "hottest": member}
+    elif f.consumers:
         count = int(f.numbers["consumers"])
         fields |= {"consumer": f.consumers[0], "consumers": f"consumer{'s'[: count - 1]} {_listed(f, 'consumers', f.consumers)}"}
     return fields
@@ -119,6 +121,11 @@ def _when(name: str, more: str, *, zero: bool = False) -> Callable[[Finding], st
         return _said(more, f) if there else ""
 
     return part
+
+
+def _in_limit(more: str) -> Callable[[Finding], str]:
+    """Return a part that is only said where a limit is there, in whatever unit."""
+    return lambda f: _said(more, f) if any(name.startswith("limit_") for name in f.numbers) else ""
 
 
 def _error(otherwise: str) -> Callable[[Finding], str]:
@@ -184,7 +191,10 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.TAKEN_OVER: "{consumers} take them, nothing else moves",
     What.NO_TAKER: _joined("no consumer can take them yet", _when("consumers", "; waiting for {consumers}")),
     What.HANDOVER: "{those} are changing hands",
-    What.WITHIN_TARGET: "{total} on {live:consumer}, the hottest ({hottest}) with {load} of {usable} usable",
+    What.WITHIN_TARGET: _joined(
+        "{total} on {live:consumer}, the hottest ({hottest}) with {load} of {usable} usable",
+        _in_limit(", tolerated up to {limit}"),
+    ),
     What.OVERSIZED: "{those} are above the {limit} of one consumer: {first} has {load}, and no number of consumers helps it",
     What.OVERLOADED: _overloaded,
     What.TAKES_MORE: "it would be {wanted} without {setting}",
@@ -334,6 +344,33 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.WORKER_RESTARTED: "worker {consumer} ended and is started again in {after}: see worker-{consumer}.log in workers/",
     What.NO_SUCH_SLOT: "ignored workers {workers}: no slot of this group has that name",
     What.NOT_CARRIED_OUT: "not carried out: {error}",
+    What.CANNOT_HOLD: (
+        "no placement on {count:consumer} keeps each within {usable}: {total} in all for {room}, it takes {needed:consumer} at "
+        "least"
+    ),
+    What.NONE_FOUND_TO_HOLD: "the best placement found on {count:consumer} gives the hottest {high}, above {usable} usable",
+    What.WOULD_HOLD: (
+        "{count:consumer} would hold it: the hottest would get {high} of {usable} usable, {moved:partition} would move"
+    ),
+    What.NOTHING_TO_SPARE: "that is above the {limit} which fewer must do with, a tolerance ({s[tolerance_ratio]}) kept free",
+    What.WOULD_LEAVE_ROOM: (
+        "{count:consumer} are not needed for it: the hottest would get {high} of {usable} usable, {moved:partition} would move"
+    ),
+    What.ONE_PARTITION_ABOVE: "{first} alone has {load}, above {usable} usable: {count:consumer} do not change that",
+    What.MORE_THAN_PARTITIONS: "{listed:partition} are all there are: {idle} of {count:consumer} would hold nothing",
+    What.ASSIGNOR_NOT_RECORDED: (
+        "{count:consumer} have room for {room}, and {total} flow; what the group's own assignor would give each of them is not "
+        "recorded"
+    ),
+    What.PLACED_BY_NOT_RECORDED: (
+        "{count:consumer} have room for {room}, and {total} flow; whether a plan or an assignor places them is not recorded: "
+        "give the configuration"
+    ),
+    What.NOT_WORKED_OUT: "what another number would do is not worked out again where {algorithm} sizes or places",
+    What.LOADS_NOT_RECORDED: "what each partition had then is not recorded: no other number can be judged",
+    What.LOADS_LEFT_OUT: (
+        "some partitions did not count then (parked, or standing still), and which is not recorded: no other number can be judged"
+    ),
 }
 _KINDS: Mapping[str, str] = {
     "SHARE": "it is a share group: its records are dealt out one by one, not its partitions; scale it by its lag",

@@ -219,12 +219,47 @@ def test_the_demo_configuration_is_valid_once_its_broker_is_named(tmp_path: Path
 
 def test_status_shows_what_a_group_does_now(config: Path) -> None:
     cycles(config, cycle(1) + cycle(2, "bills", reason="IMBALANCE") + cycle(3, reason="BACKLOG", detail="42 records wait"))
-    done = run("status", "--config", str(config), "--once", COLUMNS="100")
+    done = run("status", "orders", "--config", str(config), "--once", COLUMNS="100")
     assert done.returncode == 0
     assert "BACKLOG  42 records wait" in done.stdout
     assert "1.50 MB/s" in done.stdout
     other = run("status", "--config", str(config), "--once", "--group", "bills", COLUMNS="100")
     assert "IMBALANCE" in other.stdout
+
+
+def test_status_of_several_groups_is_an_overview_and_says_first_that_no_job_runs(config: Path) -> None:
+    cycles(config, cycle(1) + cycle(2, "bills", reason="AT_MAXIMUM"))
+    (config.parent / "state" / "supervisor.lock").touch()
+    done = run("status", "--config", str(config), "--once", COLUMNS="80")
+    assert done.returncode == 0
+    first, *rows = (x for x in done.stdout.splitlines()[1:] if "│" in x)
+    assert "The job does not run; the last decision is" in first
+    assert [x.split()[1] for x in rows if "ago" in x and "MB/s" in x] == ["bills", "orders"], "what asks for an operator is first"
+    assert {len(x) for x in done.stdout.splitlines()} == {80}
+
+
+def test_status_as_json_has_the_job_and_the_latest_cycle_of_each_group(config: Path) -> None:
+    now = SystemClock().now()
+    cycles(config, cycle(1, t=now - 3) + cycle(2, t=now))
+    done = run("status", "--config", str(config), "--json")
+    assert done.returncode == 0
+    said = json.loads(done.stdout)
+    assert said["job"] == {"level": "fine", "text": "", "runs": None, "supervisor": None}
+    orders, bills = said["groups"]
+    assert (orders["group"], orders["cycle"]["cycle"], bills["group"], bills["cycle"]) == ("orders", 2, "bills", None)
+    assert 0 <= orders["age_s"] < 60
+    assert run("status", "bills", "--config", str(config), "--json").returncode == 1, "nothing is known of it"
+
+
+def test_what_reads_the_output_may_stop_reading(config: Path) -> None:
+    cycles(config, cycle(1))
+    command = [sys.executable, "-m", "autoscaler.cli", "status", "--config", str(config), "--json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as printing:
+        assert printing.stdout is not None
+        assert printing.stderr is not None
+        printing.stdout.close()
+        assert printing.wait(timeout=60) == 0
+        assert printing.stderr.read() == ""
 
 
 def test_status_says_when_there_is_nothing_to_show(config: Path) -> None:
@@ -236,7 +271,7 @@ def test_status_says_when_there_is_nothing_to_show(config: Path) -> None:
 
 def test_status_follows_a_running_job_until_it_is_told_to_end(config: Path) -> None:
     file = cycles(config, cycle(1))
-    command = [sys.executable, "-u", "-m", "autoscaler.cli", "status", "--config", str(config)]
+    command = [sys.executable, "-u", "-m", "autoscaler.cli", "status", "orders", "--config", str(config)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         assert "WITHIN_TARGET" in watching.stdout.readline()

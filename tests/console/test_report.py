@@ -9,8 +9,11 @@ import pytest
 from rich.console import Console
 
 from autoscaler.console.cycle_reader import Cycle, CycleTail
-from autoscaler.console.group_view import Progress, View, bar, count, partitions, rate, seconds, sparkline
+from autoscaler.console.group_view import Progress, View
+from autoscaler.console.job_state import Health
 from autoscaler.console.live import Screen
+from autoscaler.console.overview import Overview
+from autoscaler.console.words import bar, count, partitions, rate, seconds, sparkline
 
 PROGRESS = Progress(phases=(("calm", 48), ("ramp", 120), ("fall", 72)), elapsed_s=97)
 
@@ -154,9 +157,90 @@ def test_what_is_only_advised_is_not_said_to_be_on_its_way(changed: dict[str, An
     view = View(group="demo")
     view.take(cycle(**({"mode": "advise", "workers": [], "lower_bound": None} | changed)))
     text = "\n".join(drawn(view, 100))
-    assert f"consumers {said} (fewest ?)" in text
+    assert f"consumers {said}   rate 800 kB/s" in text
     assert f"consumers {said}  800 kB/s" in view.line()
     assert ("not known" in text) == (changed["consumers_now"] is None)
+
+
+def member(number: int, client: str, host: str, names: list[str]) -> dict[str, Any]:
+    uuid = f"{client}-7c9e6679-7425-40de-944b-{number:012}"
+    return worker(number, names) | {"slot": None, "name": uuid, "uuid": uuid, "client_id": client, "host": host}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_members_are_named_by_client_and_host_and_no_rate_is_cut_for_it(width: int) -> None:
+    hosts = ["/10.32.117.4", "/10.32.117.5", "/10.32.117.5"]
+    clients = ["consumer-invoices-production-1", "consumer-invoices-production-1", "consumer-invoices-production-2"]
+    members = [member(n, c, h, [f"demo-events-{n}"]) for n, (c, h) in enumerate(zip(clients, hosts, strict=True))]
+    view = View(group="demo")
+    view.take(cycle(workers=members))
+    text = drawn(view, width)
+    rows = [x for x in text if "● " in x]
+    assert {len(x) for x in text} == {width}
+    assert len({x.split("●")[1].split("━")[0] for x in rows}) == 3, "each can be told from the others"
+    for said in ("10.32.117.4", "400 kB/s", "1,234"):
+        assert any(said in x for x in rows) or (width == 60 and said == "10.32.117.4"), said
+    assert not any("7425" in x for x in text), "no UUID"
+
+
+def test_members_alike_in_client_and_host_are_told_apart_by_the_end_of_their_ids() -> None:
+    view = View(group="demo")
+    view.take(cycle(workers=[member(n, "orders", "/10.0.0.1", [f"demo-events-{n}"]) for n in (1, 2)]))
+    text = "\n".join(drawn(view, 120))
+    assert "● orders 10.0.0.1 00000001" in text
+    assert "● orders 10.0.0.1 00000002" in text
+
+
+def test_advice_that_stays_the_same_is_said_once_with_since_when() -> None:
+    view = View(group="demo")
+    for number in range(40):
+        step = [moved(number % 3)]  # the same advice, worked out anew for a load that is never quite the same
+        view.take(cycle(number, mode="advise", reason="RATE_ABOVE_CAPACITY", limited_by="ADVISORY", consumers=3, actions=step))
+    assert [(c.t, c.consumers) for c in view.changes] == [(1000.0, 3)]
+    assert "RATE_ABOVE_CAPACITY limited by ADVISORY for 39 s or longer" in view.line()
+    before = view.happened
+    view.take(cycle(40, mode="advise", reason="RATE_ABOVE_CAPACITY", limited_by="ADVISORY", consumers=3, actions=[moved(1)]))
+    assert view.happened == before, "no line of its own"
+    view.take(cycle(41, mode="advise", reason="RATE_ABOVE_CAPACITY", limited_by="ADVISORY", consumers=4, actions=[moved(1)]))
+    assert view.happened != before
+    assert [c.consumers for c in view.changes] == [3, 4]
+
+
+def test_ages_are_told_against_now() -> None:
+    view = View(group="demo")
+    view.take(cycle())
+    view.now = 1007.0 + 960
+    assert any("16 min ago · sample then 400 ms old" in x for x in drawn(view, 80))
+
+
+def test_how_the_job_is_stands_above_everything_else() -> None:
+    view = busy()
+    view.health = Health(level="dead", text="the job keeps ending, with exit code 1 after 12 s")
+    assert "The job keeps ending, with exit code 1 after 12 s" in drawn(view, 80)[1]
+    assert view.line().startswith("the job keeps ending")
+
+
+def test_an_overview_has_a_line_for_each_group_and_says_how_many_are_left_out() -> None:
+    groups = [f"group-{n:04}" for n in range(2000)]
+    overview = Overview.of(groups, quiet_s=10)
+    for n, group in enumerate(groups[1:]):
+        overview.take(cycle(7, group=group, reason="AT_MAXIMUM" if n == 1234 else "WITHIN_TARGET"))
+    text = drawn_overview(overview, 80, 24)
+    assert len(text) <= 24
+    assert {len(x) for x in text} == {80}
+    assert text[2].split()[1:2] == ["group-1235"], "what asks for an operator is first"
+    assert "no decision yet" in text[3]
+    assert "more" in text[-2]
+    lines = overview.line().splitlines()
+    assert len(lines) == 2000
+    overview.take(cycle(8, group="group-0007", reason="BACKLOG"))
+    assert [x.split(":")[0] for x in overview.line().splitlines()] == ["group-0007"], "only of what something happened"
+
+
+def drawn_overview(overview: Overview, width: int, height: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(overview.render(width, None, height))
+    return console.export_text().splitlines()
 
 
 def test_a_plain_line_says_the_same() -> None:

@@ -47,6 +47,21 @@ def test_what_is_observed_of_a_group_tells_its_kind_and_its_rules(
     assert rules_of(read_cycle(seen, History(), asked, moment(T0))) == rules
 
 
+def test_a_consumer_without_a_slot_is_called_by_its_client_and_host() -> None:
+    two = members([0], [1])
+    one, other = two.members
+    alike = replace(other, client_id=one.client_id, host=one.host)
+    shared = kind_of(replace(RANGE, members=replace(two, members=(one, alike))), "native")
+    apart = kind_of(
+        replace(RANGE, members=replace(two, members=(replace(one, client_id="app", host="/10.0.0.3"), other))), "native"
+    )
+    assert apart.called(0) == "app (10.0.0.3)"
+    assert (shared.called(0) or "").endswith(", m0)"), "and where that is not enough by its member id"
+    assert apart.called(-1) is None, "nothing is consumed"
+    assert kind_of(PLAN, "managed").called(0) is None, "a slot has a number"
+    assert kind_of(replace(FOLLOWING, started=RUN), "native").called(0) is None
+
+
 def test_a_managed_group_shows_who_subscribes_beside_its_workers() -> None:
     found = kind_of(replace(PLAN, members=members([0], [1])), "managed")
     assert [m.member_id for m in found.listed] == ["m0", "m1"]

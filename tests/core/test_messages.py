@@ -257,6 +257,45 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.WORKER_RESTARTED, consumers=1, after_s=5), "worker 0 ended and is started again in 5 s: see worker-0.log"),
         (found(What.NO_SUCH_SLOT, workers=["x"]), "ignored workers x: no slot of this group has that name"),
         (found(What.NOT_CARRIED_OUT, error="the broker is away"), "not carried out: the broker is away"),
+        (
+            found(What.CANNOT_HOLD, count=2, needed=3, total_bytes_per_s=210, usable_bytes_per_s=80, room_bytes_per_s=160),
+            "no placement on 2 consumers keeps each within 80 B/s: 210 B/s in all for 160 B/s, it takes 3 consumers at least",
+        ),
+        (
+            found(What.NONE_FOUND_TO_HOLD, count=2, high_bytes_per_s=90, usable_bytes_per_s=80, moved=3),
+            "the best placement found on 2 consumers gives the hottest 90 B/s, above 80 B/s usable",
+        ),
+        (
+            found(What.WOULD_HOLD, count=1, high_bytes_per_s=70, usable_bytes_per_s=80, moved=1),
+            "1 consumer would hold it: the hottest would get 70 B/s of 80 B/s usable, 1 partition would move",
+        ),
+        (
+            found(What.NOTHING_TO_SPARE, limit_bytes_per_s=72),
+            "that is above the 72 B/s which fewer must do with, a tolerance (capacity.tolerance_ratio) kept free",
+        ),
+        (
+            found(What.WOULD_LEAVE_ROOM, count=4, high_bytes_per_s=50, usable_bytes_per_s=80, moved=2),
+            "4 consumers are not needed for it: the hottest would get 50 B/s of 80 B/s usable, 2 partitions would move",
+        ),
+        (
+            found(What.ONE_PARTITION_ABOVE, partitions=1, count=4, load_bytes_per_s=90, usable_bytes_per_s=80),
+            "orders-0 alone has 90 B/s, above 80 B/s usable: 4 consumers do not change that",
+        ),
+        (
+            found(What.MORE_THAN_PARTITIONS, count=4, idle=1, listed=3),
+            "3 partitions are all there are: 1 of 4 consumers would hold nothing",
+        ),
+        (
+            found(What.ASSIGNOR_NOT_RECORDED, count=2, room_bytes_per_s=160, total_bytes_per_s=90),
+            "2 consumers have room for 160 B/s, and 90 B/s flow; what the group's own assignor would give each of them is not",
+        ),
+        (
+            found(What.PLACED_BY_NOT_RECORDED, count=2, room_bytes_per_s=160, total_bytes_per_s=90),
+            "whether a plan or an assignor places them is not recorded: give the configuration",
+        ),
+        (found(What.NOT_WORKED_OUT, algorithm="LINEAR"), "is not worked out again where LINEAR sizes or places"),
+        (found(What.LOADS_NOT_RECORDED), "what each partition had then is not recorded"),
+        (found(What.LOADS_LEFT_OUT), "some partitions did not count then (parked, or standing still)"),
     ]
 }
 
@@ -283,6 +322,16 @@ def test_what_is_not_known_of_a_finding_is_left_out() -> None:
         "orders-0 has no committed offset any more and waits for a measurement"
     )
     assert in_words(found(What.RETENTION_RISK, partitions=1, loss_s=9, close_s=math.inf)).endswith("the backlog is not shrinking")
+
+
+def test_a_consumer_that_has_no_slot_is_told_by_what_people_know_it_by() -> None:
+    above = found(What.OVERLOADED, consumers=2, load_bytes_per_s=90, limit_bytes_per_s=80, member="app-1 (10.0.0.3)")
+    assert in_words(above) == "consumer app-1 (10.0.0.3) with 90 B/s and 1 more are above 80 B/s"
+    rest = found(
+        What.WITHIN_TARGET, total_bytes_per_s=90, live=1, hottest=7, load_bytes_per_s=84, usable_bytes_per_s=80,
+        limit_bytes_per_s=88, member="app-1 (10.0.0.3)",
+    )  # fmt: skip
+    assert in_words(rest).endswith("the hottest (app-1 (10.0.0.3)) with 84 B/s of 80 B/s usable, tolerated up to 88 B/s")
 
 
 def test_of_a_long_list_the_first_few_are_named_and_the_others_counted() -> None:

@@ -116,7 +116,7 @@ def cycle_record(
     """Return the line of one cycle: what was decided, on what, and how long each stage took.
 
     Rates are log bytes/s, ages, latencies and stages seconds. In a managed group ``workers`` are the live incarnations; in a
-    native one they are the members, named by client id (by member id where two share one), without a slot.
+    native one they are the members, named by client id (by member id where two share one), with client id and host, and no slot.
     """
     loads = {load.partition: load for load in snapshot.loads}
     decided = {name: getattr(decision, name) for name in DECIDED} | {"consumers": decision.consumers or None}
@@ -187,6 +187,7 @@ def _workers(
             phase="active",
         )
         | {"latency_p50_s": None, "latency_p99_s": None, "capacity_bytes_per_s": able}
+        | {"client_id": m.client_id, "host": m.host}
         for m in sorted(members, key=lambda m: (m.client_id, m.member_id))
     ]
 

@@ -22,6 +22,7 @@ from autoscaler.model import (
 )
 
 _STABLE = "STABLE"
+_TAIL = 8  # of a member id, where client id and host are not enough to tell members apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,19 @@ class _Kind:
     def handed_over(self) -> tuple[HandoverDone, ...]:
         """Return the handovers between workers that have finished since the cycle before."""
         return ()
+
+    def called(self, consumer: int) -> str | None:
+        """Return what people know a consumer by that has no slot: its client id and host; ``None`` of one that has a slot.
+
+        Args:
+            consumer: Its number in ``Present``: the place of its member id among all.
+        """
+        if self.by_plan or (self.follows and self.started is not None) or not 0 <= consumer < len(self.listed):
+            return None
+        alike = [(m.client_id, m.host) for m in self.listed]
+        member = sorted(self.listed, key=lambda m: m.member_id)[consumer]
+        end = f", {member.member_id[-_TAIL:]}" if alike.count((member.client_id, member.host)) > 1 else ""
+        return f"{member.client_id} ({member.host.removeprefix('/')}{end})"
 
     @property
     def owners(self) -> Mapping[TopicPartition, int | str]:

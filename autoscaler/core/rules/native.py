@@ -123,8 +123,9 @@ def _grown(cycle: Cycle) -> Step | None:
     count = choose(group, cycle.load.rates, roofs(policy)[0], at_least=max(cycle.floor, now), at_most=most)
     hot = max(strains, key=lambda c: (strains[c], -c))
     strained = Finding.of(
-        What.OVERLOADED, consumers=(hot,), load_bytes_per_s=size.loads[hot], limit_bytes_per_s=policy.overload_bytes_per_s
-    )
+        What.OVERLOADED, consumers=(hot,), member=cycle.kind.called(hot), load_bytes_per_s=size.loads[hot],
+        limit_bytes_per_s=policy.overload_bytes_per_s,
+    )  # fmt: skip
     why = Step(reason=Reason.RATE_ABOVE_CAPACITY, findings=(strained,), hot=size.hot, counted=True)
     limit = None if count.enough else _limit(cycle, count)
     worth = strains[hot] * (1 - policy.tolerance_ratio)  # at most so strained, or a step is not worth a rebalance

@@ -10,6 +10,8 @@ from autoscaler.core.rules.offset_reset import found, resets
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
 
+_ROUNDING = 1e-9
+
 
 def end_idle(cycle: Cycle) -> Step | None:
     """End consumers that hold nothing and that no plan asks for."""
@@ -69,6 +71,9 @@ def _settled(cycle: Cycle) -> Step:
         total_bytes_per_s=cycle.load.total_bytes_per_s,
         live=len(cycle.present.live),
         hottest=hottest,
-        numbers=carries(cycle, hottest, "load", load) | carries(cycle, hottest, "usable", usable),
+        member=cycle.kind.called(hottest),
+        numbers=carries(cycle, hottest, "load", load)
+        | carries(cycle, hottest, "usable", usable)
+        | (carries(cycle, hottest, "limit", cycle.policy.overload_bytes_per_s) if load > usable * (1 + _ROUNDING) else {}),
     )
     return Step(reason=Reason.WITHIN_TARGET, findings=(finding,))

@@ -53,6 +53,7 @@ def _overload(cycle: Cycle, fitted: Fitted, limit: Bound) -> tuple[Finding, ...]
     finding = Finding.of(
         What.OVERLOADED,
         consumers=size.overloaded,
+        member=cycle.kind.called(first),
         needed=fitted.plan.consumers,
         numbers=carries(cycle, first, "load", size.loads[first])
         | carries(cycle, first, "limit", policy.overload_bytes_per_s)

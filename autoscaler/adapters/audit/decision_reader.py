@@ -1,0 +1,238 @@
+"""Reads decisions back from the tables without Spark: an operator who asks waits a moment, not half a minute.
+
+Beside the path: reads only, may run beside the job and its upkeep. DataFusion, which deltalake brings, answers: it opens the
+files whose statistics say that they may hold what is asked for, and of these the columns asked for. ``views.py`` tells the same
+in SQL for a Spark session; a test compares both. Columns that the tables of an earlier release lack are null.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from autoscaler.adapters.audit.schema_check import lacking
+from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, TIMESTAMP, Table, differences
+from autoscaler.errors import SettingsError, TransientError
+
+Row = Mapping[str, Any]
+
+_SPELL = (
+    "group", "cluster", "at", "decision_id", "mode", "reason", "limited_by", "detail", "acted", "recovered", "consumers_now",
+    "consumers", "recommended", "recommended_age_s", "total_bytes_per_s", "total_lag_records", "r_score", "steps",
+)  # fmt: skip
+_OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "recommended_age_s", "r_score")
+_OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
+_LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+_STATISTICS = timedelta(milliseconds=1)  # that a file's greatest time may be rounded down by
+_SESSION = {"datafusion.execution.parquet.pushdown_filters": "true"}  # what is filtered out is not decoded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """An action, or a time of doing nothing for the same reason; the fields are the columns of the view ``history``."""
+
+    group: str
+    cluster: str | None
+    at: datetime
+    until: datetime
+    mode: str
+    acted: bool
+    observed_consumers: int | None
+    requested_consumers: int | None
+    advised_consumers: int | None
+    recommended: int | None
+    recommended_age_s: float | None
+    reason: str
+    limited_by: str | None
+    added: int
+    moved: int
+    removed: int
+    bytes_per_s: float | None
+    lag_records: int | None
+    r_score: float | None
+    detail: str
+    recovered: bool
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Spell":
+        """Return what rows of ``decisions`` with the same answer say together; they are in the order of time."""
+        last, steps = rows[-1], [s["kind"] for s in rows[-1]["steps"] or ()]
+        advised = last["mode"] == "advise"
+        return cls(
+            **{n: last[n] for n in _OF_THE_LAST},
+            at=rows[0]["at"],
+            until=last["at"],
+            acted=any(r["acted"] for r in rows),
+            observed_consumers=rows[0]["consumers_now"],
+            requested_consumers=None if advised else last["consumers"] or None,
+            advised_consumers=(last["consumers"] or None) if advised else None,
+            recommended=last["recommended"] or None,
+            added=steps.count("add"),
+            moved=steps.count("move"),
+            removed=steps.count("remove"),
+            bytes_per_s=_most(r["total_bytes_per_s"] for r in rows),
+            lag_records=_most(r["total_lag_records"] for r in rows),
+            recovered=any(r["recovered"] for r in rows),
+        )
+
+
+class DecisionTables:
+    """The tables of one state directory, opened when they are asked."""
+
+    def __init__(self, root: Path) -> None:
+        """Keep where they are: ``root`` is the directory ``tables``."""
+        self._root = root
+
+    def spells(self, group: str, since: datetime, until: datetime) -> tuple[Spell, ...]:
+        """Return what was done, and why nothing was, oldest first; what began before ``since`` is told from there on.
+
+        Raises:
+            SettingsError: There are no tables, they are none of ours, or they cannot be read.
+            TransientError: They were rewritten meanwhile: the same again gives an answer.
+        """
+        rows = self._rows(DECISIONS, _SPELL, group, since, until)
+        return tuple(map(Spell.of, _spells(rows)))
+
+    def decision(self, group: str, at: datetime) -> Row | None:
+        """Return the latest decision at or before ``at`` with all columns, ``None``: there is none.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        for since in (*(at - x for x in _LOOK_BACK), _BEGINNING):
+            found = self._rows(DECISIONS, ("group", "at", "decision_id"), group, since, at)
+            if found:
+                latest = found[-1]["at"]
+                rows = self._rows(DECISIONS, DECISIONS.schema.names, group, latest, latest)
+                return next(r for r in reversed(rows) if r["decision_id"] == found[-1]["decision_id"])
+        return None
+
+    def outcomes(self, decision: Row) -> tuple[Row, ...]:
+        """Return what a decision set out to do and what became of it, as rows of ``actions``; none where it did nothing.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        if not decision["acted"] or not (self._root / ACTIONS.name).exists():
+            return ()
+        at = decision["at"]
+        rows = self._rows(ACTIONS, _OUTCOME, decision["group"], at - timedelta(minutes=1), at + timedelta(days=1))
+        return tuple(r for r in rows if r["decision_id"] == decision["decision_id"])
+
+    def groups(self) -> dict[str, datetime]:
+        """Return every group that there is a decision of, with the time of its latest one, the latest first.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        sql = 'SELECT "group", max(at) AS last_at FROM decisions GROUP BY "group" ORDER BY last_at DESC, "group"'
+        return {r["group"]: r["last_at"] for r in self._asked(DECISIONS, self._open(DECISIONS), sql)}
+
+    def _rows(self, table: Table, columns: Iterable[str], group: str, since: datetime, until: datetime) -> list[Row]:
+        """Return the rows of a group between two times, both included, in the order of time."""
+        there = self._open(table)
+        names = {f.name for f in there.schema().fields}
+        chosen = [c for c in columns if c in names]
+        first = since - _STATISTICS
+        sql = (
+            f"SELECT {', '.join(map(_quoted, chosen))} FROM {table.name} "  # noqa: S608  names of ours, values in quotes
+            f"WHERE date BETWEEN {_text(str(_utc(first).date()))} AND {_text(str(_utc(until).date()))} "
+            f'AND "group" = {_text(group)} AND at >= {_text(_utc(first).isoformat())} AND at <= {_text(_utc(until).isoformat())} '
+            "ORDER BY at, decision_id"
+        )
+        absent = dict.fromkeys(c for c in columns if c not in names)
+        return [absent | r for r in self._asked(table, there, sql) if r["at"] >= since]
+
+    def _asked(self, table: Table, there: DeltaTable, sql: str) -> list[dict[str, Any]]:
+        try:
+            reader = QueryBuilder(_SESSION).register(table.name, there).execute(sql)
+            found = pa.RecordBatchReader.from_stream(reader).read_all()
+        except Exception as e:  # as which DataFusion reports a file that is gone or damaged
+            if not self._whole(table):
+                raise SettingsError((f"state_dir: table {self._root / table.name} cannot be read: {_first_line(e)}",)) from e
+            raise TransientError(f"table {self._root / table.name} was rewritten meanwhile: try again ({_first_line(e)})") from e
+        columns = [_values(column) for column in found.columns]
+        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def _open(self, table: Table) -> DeltaTable:
+        path = self._root / table.name
+        try:
+            there = DeltaTable(path)
+            wrong = [
+                x.path.replace("`", "")
+                for x in differences(table.schema, pa.schema(there.schema().to_arrow()))
+                if x.found is not None
+            ]
+            lost = {x.path.replace("`", "") for x in lacking(table, path)} & {"date", "group", "at", *table.key}
+        except TableNotFoundError as e:
+            raise SettingsError((f"state_dir: no tables in {self._root}; the job makes them with its first decision",)) from e
+        except (DeltaError, OSError, ValueError) as e:
+            raise SettingsError((f"state_dir: table {path} cannot be read: {_first_line(e)}",)) from e
+        if wrong or lost:
+            said = ", ".join([*(f"another type of {x}" for x in wrong), *(f"no {x}" for x in sorted(lost))])
+            raise SettingsError((f"state_dir: table {path} is none that this release can read: it has {said}",))
+        return there
+
+    def _whole(self, table: Table) -> bool:
+        """Say whether every file of the table as it is now is there."""
+        try:
+            files = DeltaTable(self._root / table.name).file_uris()
+        except (DeltaError, OSError, ValueError):
+            return False
+        return all(Path(f.removeprefix("file://")).is_file() for f in files)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values; times without pandas, which Arrow loads to make them: it takes longer than the answer."""
+    if not pa.types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    micros = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
+    return [None if v is None else _EPOCH + timedelta(microseconds=v) for v in micros]
+
+
+def _spells(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield runs of rows with the same answer; one that acted is a run of its own."""
+    run: list[Row] = []
+    for row in rows:
+        if run and (row["acted"] or run[-1]["acted"] or _said(row) != _said(run[-1])):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _said(row: Row) -> tuple[object, ...]:
+    advised = row["mode"] == "advise"
+    return (row["mode"], row["reason"], row["limited_by"], row["consumers"], row["consumers_now"] if advised else None)
+
+
+def _most(values: Iterable[Any]) -> Any:
+    return max((v for v in values if v is not None), default=None)
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:300]

@@ -1,0 +1,227 @@
+"""Why a group had the number of consumers that it had at a time, and what speaks against one fewer and one more.
+
+``autoscaler explain``: reads the record of one decision and says what was measured, wanted, decided and done. The other numbers
+are judged by the recorded loads with the planner itself (``core.sizing.other_counts``); where the record does not say enough,
+that is said. Every sentence about the decision is one of ``core.messages``.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group as Lines
+from rich.table import Table
+from rich.text import Text
+
+from autoscaler.adapters.audit.decision_reader import Row
+from autoscaler.cli.decision_history import written
+from autoscaler.cli.times import shown
+from autoscaler.console.cycle_reader import Step
+from autoscaler.console.group_view import health_text, reason_style, short_steps
+from autoscaler.console.words import count, lasted, rate
+from autoscaler.core.messages import text_of
+from autoscaler.core.sizing.other_counts import Recorded, judge_count
+from autoscaler.model import Finding, TopicPartition
+from autoscaler.model.findings import What
+
+if TYPE_CHECKING:
+    from autoscaler.config.policy import Policy
+    from autoscaler.console.job_state import Health
+
+_ROUNDING = 1e-6
+_AS_ADVISED = {What.PLACED_BY_LOAD.value, What.FIRST_PLACEMENT.value}  # only said where this controller places
+_LATE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One decision, explained.
+
+    Attributes:
+        row: Its row of ``decisions``.
+        outcomes: What it set out to do and what became of it, as rows of ``actions``.
+        asked_at: The time that was asked for.
+        fewer: What one consumer fewer would have meant; empty where there is none to compare with.
+        more: The same of one more.
+        consumers: The number that both are compared with: asked for, advised, or there.
+        settings: What the configuration says of the record: ``same``, ``changed`` since, or ``unknown``.
+    """
+
+    row: Row
+    outcomes: tuple[Row, ...]
+    asked_at: datetime
+    consumers: int | None
+    fewer: tuple[Finding, ...]
+    more: tuple[Finding, ...]
+    settings: str
+
+    @property
+    def hottest(self) -> Mapping[str, Any] | None:
+        """Return the member with the highest rate, as its row has it."""
+        known = [m for m in self.row["members"] or () if m["bytes_per_s"] is not None]
+        return max(known, key=lambda m: m["bytes_per_s"], default=None)
+
+    @property
+    def outcome(self) -> Row | None:
+        """Return what became of it; ``None`` where nothing was done, or that is not recorded."""
+        return next((o for o in reversed(self.outcomes) if o["phase"] == "outcome"), None)
+
+
+def explained(row: Row, outcomes: tuple[Row, ...], asked_at: datetime, policy: "Policy | None") -> Explanation:
+    """Return a decision explained; ``policy`` is what the group's settings are now, ``None``: not known."""
+    same = policy is not None and policy.fingerprint == row["policy_fingerprint"]
+    consumers = row["consumers"] or row["recommended"] or row["consumers_now"]
+    fewer: tuple[Finding, ...] = ()
+    more: tuple[Finding, ...] = ()
+    if consumers:
+        record = _recorded(row, consumers, policy if same else None)
+        fewer = judge_count(record, consumers - 1) if consumers > 1 else ()
+        more = judge_count(record, consumers + 1)
+    settings = "unknown" if policy is None else "same" if same else "changed"
+    return Explanation(
+        row=row, outcomes=outcomes, asked_at=asked_at, consumers=consumers or None, fewer=fewer, more=more, settings=settings
+    )  # fmt: skip
+
+
+def _recorded(row: Row, consumers: int, policy: "Policy | None") -> Recorded:
+    loads = {TopicPartition(topic=x["topic"], partition=x["partition"]): x["bytes_per_s"] for x in row["loads"] or ()}
+    known = {p: r for p, r in loads.items() if r is not None}
+    total = math.fsum(known.values())
+    mean = total / len(known) if known else 0.0
+    owners = {TopicPartition(topic=x["topic"], partition=x["partition"]): x["owner"] for x in row["assignment_before"] or ()}
+    index = {name: n for n, name in enumerate(sorted(set(owners.values())))}
+    return Recorded(
+        rates={p: mean if r is None else r for p, r in loads.items()} if known else {},
+        complete=math.isclose(total, row["total_bytes_per_s"] or 0.0, rel_tol=_ROUNDING, abs_tol=1.0),
+        owner={p: int(o) if o.isdecimal() else index[o] for p, o in owners.items() if p in loads},
+        usable_bytes_per_s=row["usable_bytes_per_s"],
+        calm_bytes_per_s=None if policy is None else row["usable_bytes_per_s"] * (1 - policy.tolerance_ratio),
+        algorithm=row["algorithm"],
+        consumers=consumers,
+        by_assignor=_by_assignor(row, policy),
+    )
+
+
+def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:
+    """Say whether an assignor of Kafka's places the group, as far as the record and the settings of then tell."""
+    kinds = {f["what"] for f in row["findings"] or ()}
+    if policy is not None and policy.assignment == "managed":
+        return False
+    if kinds & _AS_ADVISED:
+        return False
+    slots = [m["member"] for m in row["members"] or ()]
+    if slots and all(m.isdecimal() for m in slots):
+        return False  # a slot is given to what takes its partitions from here
+    return True if policy is not None or What.FORECAST.value in kinds else None
+
+
+def drawn(e: Explanation, zone: tzinfo | None, health: "Health") -> Lines:
+    """Return an explanation for people."""
+    row = e.row
+    late_s = (e.asked_at - row["at"]).total_seconds()
+    late = f", {lasted(late_s)} before the time asked for" if late_s >= _LATE_S else ""
+    title = Text.assemble((row["group"], "bold"), (f" ({row['mode']})", "cyan"), f", decided at {shown(row['at'], zone)}{late}")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(ratio=1)
+    for name, text in _lines(e):
+        table.add_row(name, text)
+    return Lines(*([health_text(health)] if health.text else []), title, Text(), table)
+
+
+def _lines(e: Explanation) -> list[tuple[str, Text | str]]:
+    row = e.row
+    reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail']}")
+    lines: list[tuple[str, Text | str]] = [("measured", _measured(row)), ("consumers", _consumers(row))]
+    if (hottest := e.hottest) is not None:
+        lines.append(("hottest", _hottest(row, hottest)))
+    lines.append(("decided", reason))
+    if row["limited_by"]:
+        lines.append(("limited by", Text(row["limited_by"], style="yellow")))
+    lines += [("done", _done(e)), ("what to do", _help(row))]
+    if e.consumers is None:
+        return [*lines, ("other numbers", "how many were asked for is not known: there is none to compare with")]
+    if e.fewer:
+        lines.append((f"why not {e.consumers - 1}", _against(e, e.fewer, "fewer")))
+    return [*lines, (f"why not {e.consumers + 1}", _against(e, e.more, "more"))]
+
+
+def _help(row: Row) -> str:
+    """Return where the documentation says what the reasons mean and what an operator can do."""
+    anchors = dict.fromkeys(x.lower() for x in (row["limited_by"], row["reason"]) if x)
+    return f"docs/reference/reasons.md: {', '.join(f'#{a}' for a in anchors)}"
+
+
+def _measured(row: Row) -> str:
+    if row["recovered"]:
+        return "not recorded: the job ended before it wrote this row, which was made from the plan"
+    loads = row["loads"] or ()
+    unknown = sum(not x["known"] for x in loads)
+    partly = f", {unknown} of them not known" if unknown else ""
+    failed = f"; {row['error']}" if row["error"] else ""
+    lag = count(row["total_lag_records"])
+    return f"{rate(row['total_bytes_per_s'])} on {len(loads)} partitions{partly}, {lag} records behind{failed}"
+
+
+def _consumers(row: Row) -> str:
+    asked = "would be" if row["mode"] == "advise" else "asked for"
+    takes = f"the load takes {count(row['recommended'])}, no placement fewer than {count(row['lower_bound'])}"
+    return f"{count(row['consumers_now'])} there, {count(row['consumers'])} {asked}; {takes}"
+
+
+def _hottest(row: Row, hottest: Mapping[str, Any]) -> str:
+    share = row["usable_bytes_per_s"] / row["capacity_bytes_per_s"] if row["capacity_bytes_per_s"] else 0.0
+    can = hottest["capacity_bytes_per_s"] or row["capacity_bytes_per_s"]
+    source = (row["capacity_source"] or "").lower()
+    usable = f"{rate(can * share)} usable ({share:.0%} of {rate(can)}{', ' + source if source else ''})"
+    return f"{hottest['member']} with {rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
+
+
+def _done(e: Explanation) -> str:
+    row = e.row
+    steps = short_steps([Step.model_validate(s) for s in row["steps"] or ()])
+    if not row["acted"]:
+        return f"nothing; it would be: {steps}" if steps else "nothing"
+    outcome = e.outcome
+    if outcome is None:
+        return f"{steps or 'a new plan'}; what became of it is not recorded"
+    plan = f", plan {outcome['epoch']}" if outcome["epoch"] is not None else ""
+    failed = f": {outcome['error']}" if outcome["error"] else ""
+    return f"{steps or 'a new plan'}: {outcome['status']}{plan}{failed}"
+
+
+def _against(e: Explanation, findings: Sequence[Finding], which: str) -> str:
+    """Return what speaks against another number, and where nothing does by load, what held the decision."""
+    said = text_of(tuple(findings))
+    if which == "fewer" and [f.what for f in findings] == [What.WOULD_HOLD]:
+        if e.row["limited_by"] and e.row["limited_by"] != "ADVISORY":
+            return f"{said}; {e.row['limited_by']} held it, see above"
+        if e.settings != "same":
+            return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
+    return said
+
+
+_UNJUDGED = {"unknown": "give the configuration (--config)", "changed": "the group's settings have changed since"}
+
+
+def as_json(e: Explanation, health: "Health") -> str:
+    """Return an explanation as JSON: the recorded row, and what was found of the two other numbers."""
+    values = {
+        "job": health.as_values(),
+        "asked_at": e.asked_at,
+        "decision": {k: v for k, v in e.row.items() if k != "date"},
+        "outcomes": e.outcomes,
+        "settings": e.settings,
+        "compared_with": e.consumers,
+        "fewer": _as_values(e.fewer, None if e.consumers is None else e.consumers - 1),
+        "more": _as_values(e.more, None if e.consumers is None else e.consumers + 1),
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False, default=written) + "\n"
+
+
+def _as_values(findings: Sequence[Finding], consumers: int | None) -> Mapping[str, object]:
+    found = [{"what": f.what.value, "numbers": dict(f.numbers), "partitions": [str(p) for p in f.partitions]} for f in findings]
+    return {"consumers": consumers, "findings": found, "text": text_of(tuple(findings))}

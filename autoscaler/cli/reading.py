@@ -1,0 +1,130 @@
+"""``autoscaler history`` and ``autoscaler explain``: which tables, which time, and what is printed or said to be missing."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from autoscaler.adapters.audit.decision_reader import DecisionTables
+from autoscaler.adapters.clock import SystemClock
+from autoscaler.cli import decision_history
+from autoscaler.cli.times import moment, shown, zone_of
+from autoscaler.config.settings import load
+from autoscaler.console.job_state import FINE, Health, judge, read_job
+from autoscaler.console.words import lasted
+from autoscaler.errors import Exit
+
+if TYPE_CHECKING:
+    from autoscaler.config.settings import Settings
+
+_FLUSHES = 2  # that the newest row may wait for
+_FLUSH_S = 60.0
+_FEW = 20  # names of groups in a message
+_WIDE = 140  # columns from which on sentences stand beside their rows
+_PIPED = 160  # columns of a file or a pipe, where nothing says how many there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a command line asks of the tables.
+
+    Attributes:
+        root: The directory ``tables``.
+        settings: Of the configuration that names it; ``None``: the directory itself was named.
+        zone: That times are read and shown in; ``None``: this machine's.
+        now: When that is.
+    """
+
+    root: Path
+    settings: "Settings | None"
+    zone: tzinfo | None
+    now: datetime
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> "Asked":
+        """Return what was asked.
+
+        Raises:
+            SettingsError: The configuration is wrong.
+            TimeError: There is no such zone.
+        """
+        settings = None if args.config is None else load(args.config, connects=False)
+        root = args.tables.absolute() if settings is None else settings.root / "tables"
+        now = datetime.fromtimestamp(SystemClock().now(), UTC)
+        return cls(root=root, settings=settings, zone=zone_of(args.zone), now=now)
+
+    def health(self, latest: datetime) -> Health:
+        """Return how the job is whose newest decision in the tables is this; the last minute may not be written yet."""
+        flush_s = _FLUSH_S if self.settings is None else self.settings.audit.flush_s
+        job = read_job(self.root.parent)
+        if job.held is None and job.said is None and self.settings is None:
+            return FINE  # a copy of the tables: nothing is known of a job
+        return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=_FLUSH_S + _FLUSHES * flush_s)
+
+
+def history(args: argparse.Namespace) -> int:
+    """Print what was decided for a group in a time."""
+    asked = Asked.of(args)
+    until = asked.now if args.until is None else moment(args.until, asked.now, asked.zone)
+    since = moment(args.since, asked.now, asked.zone)
+    tables = DecisionTables(asked.root)
+    spells = tables.spells(args.group, since, until)
+    if not spells:
+        return _nothing(args.group, tables.groups(), asked, f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}")
+    left = len(spells) - args.limit
+    spells = spells[-args.limit :]
+    if args.json:
+        sys.stdout.write(decision_history.as_json(args.group, since, until, spells))
+        return 0
+    console = _console()
+    if args.until is None and (health := asked.health(spells[-1].until)).text:
+        console.print(health.text, style="bold red" if health.level == "dead" else "bold yellow", highlight=False)
+    rows = [asdict(s) for s in spells]
+    draw = decision_history.history if console.width >= _WIDE else decision_history.narrow_history
+    console.print(draw(rows, asked.zone), highlight=False)
+    if left > 0:
+        console.print(f"and {left} before these: --limit {left + args.limit}", style="dim", highlight=False)
+    return 0
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Print why a group had its number of consumers at a time."""
+    from autoscaler.cli import explanation  # noqa: PLC0415  loads the planner
+
+    asked = Asked.of(args)
+    at = asked.now if args.at is None else moment(args.at, asked.now, asked.zone)
+    tables = DecisionTables(asked.root)
+    row = tables.decision(args.group, at)
+    if row is None:
+        return _nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
+    groups = asked.settings.groups if asked.settings is not None else ()
+    policy = next((g for g in groups if g.group == args.group), None)
+    found = explanation.explained(row, tables.outcomes(row), at, policy)
+    health = asked.health(row["at"]) if args.at is None else FINE
+    if args.json:
+        sys.stdout.write(explanation.as_json(found, health))
+        return 0
+    _console().print(explanation.drawn(found, asked.zone, health), highlight=False)
+    return 0
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
+
+
+def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str) -> int:
+    """Say that there is no decision, and what there is."""
+    if group in latest:
+        age = lasted((asked.now - latest[group]).total_seconds())
+        said = f"no decision of group {group} {when}; its latest is of {shown(latest[group], asked.zone)}, {age} ago"
+    else:
+        names = ", ".join(list(latest)[:_FEW]) + (f" and {len(latest) - _FEW} more" if len(latest) > _FEW else "")
+        said = f"no decision of a group {group} in {asked.root}; there are decisions of {names or 'none'}"
+    sys.stderr.write(said + "\n")
+    return Exit.FAILED

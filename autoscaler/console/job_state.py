@@ -1,0 +1,165 @@
+"""Is the job alive, and how has it ended lately: what every view says before anything else.
+
+Beside the path: it reads ``logs/supervisor.json``, in which ``spark-submit.sh`` says what it is doing, asks whether the lock of
+the state directory is held, and disturbs neither. What it finds is judged against the latest cycle and the clock of now.
+"""
+
+import fcntl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from autoscaler.console.words import lasted
+
+_HEALTHY_S = 300.0  # after which spark-submit.sh takes a start for one that went well
+_START_S = 60.0  # that the first decision may take
+_LAST_BYTES = 8_192
+_SCRIPT = " spark-submit.sh: "
+
+
+class _Said(BaseModel):
+    """What ``spark-submit.sh`` wrote last; times in seconds since the Unix epoch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: Literal["running", "waiting", "ended"]
+    started_at: float
+    restarts: int = 0
+    exit_code: int | None = None
+    ended_at: float | None = None
+    ran_s: float | None = None
+    again_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """The job of one state directory.
+
+    Attributes:
+        held: ``spark-submit.sh`` or the job lives; ``None``: nothing here was ever started by that.
+        said: What that script wrote last; ``None`` if it wrote nothing that can be read.
+        last_words: The last line of the log that is the job's own; empty if there is none.
+    """
+
+    held: bool | None = None
+    said: _Said | None = None
+    last_words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How the job is, for people.
+
+    Attributes:
+        level: ``fine`` (nothing to say), ``warning`` (it runs, but has ended lately) or ``dead`` (what is shown is of the past).
+        text: Half a sentence; empty where it is fine.
+    """
+
+    level: Literal["fine", "warning", "dead"] = "fine"
+    text: str = ""
+
+    def as_values(self) -> Mapping[str, str]:
+        """Return it as values for JSON."""
+        return {"level": self.level, "text": self.text}
+
+
+FINE = Health()
+
+
+def read_job(root: Path) -> JobState:
+    """Return what is known of the job whose state lies below ``root``."""
+    logs = root / "logs"
+    try:
+        said = _Said.model_validate_json((logs / "supervisor.json").read_bytes())
+    except (OSError, ValueError):
+        said = None
+    ended_badly = said is not None and said.state != "running" and said.exit_code
+    return JobState(held=_held(root / "supervisor.lock"), said=said, last_words=_last_words(logs) if ended_badly else "")
+
+
+def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float) -> Health:
+    """Return how the job is.
+
+    Args:
+        job: What is known of it.
+        last_cycle: When it decided last, ``None``: never.
+        now: Seconds since the Unix epoch, as ``last_cycle``.
+        quiet_s: Seconds without a cycle that are nothing unusual.
+    """
+    said = job.said
+    age_s = None if last_cycle is None else max(0.0, now - last_cycle)
+    decided = "it has decided nothing yet" if age_s is None else f"the last decision is {lasted(age_s)} old"
+    if job.held is False:
+        return Health(level="dead", text=f"{_gone(said, now)}; {decided}{_words_of(job)}")
+    if said is not None and said.state == "waiting":
+        again = max(0.0, (said.again_at or now) - now)
+        soon = f"; it is started again in {lasted(again)}"
+        text = f"the job keeps ending, with {_code(said)}{_times(said)}{soon}; {decided}{_words_of(job)}"
+        return Health(level="dead", text=text)
+    if age_s is not None and age_s <= quiet_s and (said is None or last_cycle is None or last_cycle >= said.started_at):
+        return _lately(said, now)
+    if said is not None and said.state == "running":
+        since_s = max(0.0, now - said.started_at)
+        after = f", after {_code(said)}{_times(said)}" if said.restarts else ""
+        started = f"the job was started {lasted(since_s)} ago{after}"
+        if since_s <= _START_S:
+            return Health(level="warning", text=f"{started}, and has not decided since; {decided}")
+        return Health(level="dead", text=f"{started}, runs, and does not decide: see logs/job.log; {decided}")
+    return Health(level="dead", text=f"no cycle comes, {decided}: is the job running?")
+
+
+def _gone(said: _Said | None, now: float) -> str:
+    if said is None:
+        return "the job does not run"
+    if said.state != "ended":
+        return "the job does not run: it and spark-submit.sh ended without a word, as when they are killed"
+    ago = "" if said.ended_at is None else f" {lasted(max(0.0, now - said.ended_at))} ago"
+    if not said.exit_code:
+        return f"the job does not run: it was told to stop{ago}"
+    return f"the job does not run: it ended{ago} with {_code(said)}{_times(said)}"
+
+
+def _lately(said: _Said | None, now: float) -> Health:
+    if said is None or not said.restarts or now - said.started_at > _HEALTHY_S:
+        return FINE
+    ago = lasted(max(0.0, now - said.started_at))
+    return Health(level="warning", text=f"the job was started again {ago} ago, after {_code(said)}{_times(said)}")
+
+
+def _code(said: _Said) -> str:
+    after = "" if said.ran_s is None else f" after {lasted(said.ran_s)}"
+    return f"exit code {'?' if said.exit_code is None else said.exit_code}{after}"
+
+
+def _times(said: _Said) -> str:
+    return f" ({said.restarts} restart{'s'[: said.restarts - 1]})" if said.restarts else ""
+
+
+def _words_of(job: JobState) -> str:
+    return f"; its last line: {job.last_words}" if job.last_words else ""
+
+
+def _held(lock: Path) -> bool | None:
+    """Say whether a process holds the lock; it is let go of at once where it is free."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
+
+
+def _last_words(logs: Path) -> str:
+    try:
+        with (logs / "job.log").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    own = [line.strip() for line in lines if line.strip() and _SCRIPT not in line]
+    return own[-1][:200] if own else ""
