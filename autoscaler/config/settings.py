@@ -71,6 +71,9 @@ class ProcessWorkers(BaseModel):
     """seconds that this wait grows to"""
 
 
+Workers = ProcessWorkers
+
+
 class Handover(BaseModel):
     """Timing of the protocol between controller and workers."""
 
