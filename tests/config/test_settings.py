@@ -14,7 +14,7 @@ from autoscaler.config.grouping import in_file
 from autoscaler.config.json_schema import schema, text
 from autoscaler.config.policy import PRICED, Algorithm, Policy, Preset, Window, step_of
 from autoscaler.config.setting_paths import PATHS, SECTIONS
-from autoscaler.config.settings import Audit, Group, Handover, Measure, ProcessWorkers, Settings, load
+from autoscaler.config.settings import Audit, Group, Handover, Measure, Settings, Workers, load
 from autoscaler.config.yaml_file import read
 from autoscaler.errors import SettingsError
 from autoscaler.packing import ALGORITHMS, PRESETS, TAKES
@@ -87,7 +87,8 @@ def test_the_file_documents_every_setting_and_nothing_else() -> None:
     assert set(DOCUMENTED) - free == set(SETTINGS) | set(BLOCKS)
 
 
-EXAMPLE = "groups.windows."  # a window of defaults alone would change nothing and is refused, so one that does is shown
+# What is refused with defaults alone: a window that changes nothing, workers without a command. So others are shown.
+EXAMPLE = ("groups.windows.", "groups.workers.command")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def in_schema(part: dict[str, Any], at: str = "") -> Iterator[tuple[str, dict[st
 
 OLD = {
     "Group": "groups: [{group: g, topics: [t], NAME: 1}]", "Window": "groups: [{group: g, topics: [t], windows: [{NAME: 1}]}]",
-    "ProcessWorkers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
+    "Workers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
     "Handover": "handover: {NAME: 1}", "Audit": "audit: {NAME: 1}",
 }  # fmt: skip
 
@@ -189,7 +190,7 @@ def test_a_name_of_before_is_refused_with_the_one_of_now(tmp_path: Path, model: 
 
 
 def test_every_name_of_the_table_is_a_setting() -> None:
-    models = {m.__name__: m for m in (Group, Window, ProcessWorkers, Measure, Handover, Audit)}
+    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit)}
     for model, table in PATHS.items():
         assert set(table) <= set(models[model].model_fields)
         assert len(set(table.values())) == len(table)
@@ -345,6 +346,14 @@ def test_connections_that_cannot_work(tmp_path: Path, connection: dict[str, str]
         ({"min_consumers": 5, "max_consumers": 4}, "min_consumers 5 is above max_consumers 4"),
         ({"mode": "act"}, "mode act needs workers"),
         ({"mode": "act", "assignment": "native"}, "mode act needs workers"),
+        ({"workers": {"kind": "processes"}}, "kind processes needs workers.command"),
+        ({"workers": {"kind": "deployment"}}, "kind deployment needs workers.deployment"),
+        ({"workers": {"command": ["x"], "namespace": "n"}}, "kind processes has no namespace"),
+        ({"workers": {"kind": "deployment", "deployment": "d", "drain_timeout": "5s"}}, "kind deployment has no drain_timeout"),
+        (
+            {"assignment": "native", "workers": {"kind": "deployment", "deployment": "d"}},
+            "workers.kind deployment needs assignment managed",
+        ),
         ({"topics": ["t", "t"]}, "names a topic twice"),
         ({"topics": []}, "topics"),
         ({"algorithm": "KMEANS"}, "'PACE' or 'EXACT', not 'KMEANS'"),

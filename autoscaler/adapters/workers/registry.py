@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from autoscaler.config.settings import ProcessWorkers, Workers
+from autoscaler.config.settings import DeploymentWorkers, ProcessWorkers, Workers
 from autoscaler.ports import Clock, WorkerPool
 
 if TYPE_CHECKING:
@@ -35,7 +35,15 @@ class Place:
 
 def pool_of(workers: Workers, place: Place) -> WorkerPool:
     """Return the pool of a group."""
-    return _processes(workers, place)
+    match workers.chosen:
+        case ProcessWorkers() as settings:
+            return _processes(settings, place)
+        case DeploymentWorkers() as settings:
+            from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool  # noqa: PLC0415  needs another client
+
+            return DeploymentPool(group=place.group, settings=settings, clock=place.clock)
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def stop(workers: Workers, place: Place) -> str:
@@ -44,8 +52,14 @@ def stop(workers: Workers, place: Place) -> str:
     Raises:
         TransientError: A running job looks after them.
     """
-    _processes(workers, place).stop_all()
-    return "no local consumer runs any more"
+    match workers.chosen:
+        case ProcessWorkers() as settings:
+            _processes(settings, place).stop_all()
+            return "no local consumer runs any more"
+        case DeploymentWorkers() as settings:
+            return f"its consumers do not run here: kubectl scale deployment/{settings.deployment} --replicas=0 ends them"
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def naming(group: str) -> Callable[[str], int | None]:
