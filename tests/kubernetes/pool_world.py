@@ -1,10 +1,14 @@
 """A Deployment of workers and the pool that runs it, on the real control plane: what the tests of that pool stand on."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import yaml
+from kubernetes import client
 from kubernetes.client import V1Pod as Pod
 
 from autoscaler.adapters.clock import SystemClock
@@ -17,6 +21,7 @@ from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.namespace import Namespace, field
 from tests.until import let_pass, until
 
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "orders"
 WORKER = [field("AUTOSCALER_WORKER_NAME", "metadata.name"), field("AUTOSCALER_INSTANCE", "metadata.uid")]
 
@@ -29,9 +34,48 @@ class PodWorld:
         self._pools: list[DeploymentPool] = []
         self.pool = self.made()
 
-    def deployment(self, replicas: int = 0, **more: Any) -> None:
+    def deployment(self, replicas: int = 0, *, environment: Sequence[Mapping[str, Any]] = (), **more: Any) -> None:
         """Make the Deployment; ``more`` as for a namespace's."""
-        self.namespace.deployment(NAME, replicas, environment=WORKER, **more)
+        self.namespace.deployment(NAME, replicas, environment=[*WORKER, *environment], **more)
+
+    def autoscaler(self, name: str, owner: str | None) -> None:
+        """Make an autoscaler of the Deployment; with an ``owner`` one that an object of this kind, called queue, has made."""
+        made = {"apiVersion": "keda.sh/v1alpha1", "kind": owner, "name": "queue", "uid": "1"}
+        body = {
+            "metadata": {"name": name, "ownerReferences": [made] if owner else []},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}, "maxReplicas": 9},
+        }
+        client.AutoscalingV2Api(self.namespace.apps.api_client).create_namespaced_horizontal_pod_autoscaler(
+            self.namespace.name, body
+        )
+
+    def grant(self, role: Mapping[str, Any]) -> None:
+        """Let the namespace's service account do what a role says."""
+        name = self.namespace.name
+        self.namespace.rbac.create_namespaced_role(name, {**role, "metadata": {"name": "scaler"}})
+        binding = {
+            "metadata": {"name": "scaler"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scaler"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
+        }
+        self.namespace.rbac.create_namespaced_role_binding(name, binding)
+
+    def rights_used(self) -> set[tuple[str, str, str]]:
+        """Return what the namespace's service account has asked for and was answered well."""
+        account = f"system:serviceaccount:{self.namespace.name}:default"
+        asked = [e for e in self.control_plane.audit_log() if e["user"]["username"] == account]
+        assert all(e["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST for e in asked), asked
+        about = [(e["objectRef"], e["verb"]) for e in asked]
+        return {(o.get("apiGroup", ""), "/".join(filter(None, (o["resource"], o.get("subresource")))), v) for o, v in about}
+
+    def new_token(self, token: str) -> None:
+        """Replace the token in the file of the latest pool."""
+        file = self.directory / f"kubeconfig-{len(self._pools) - 1}"
+        file.write_text(json.dumps(self.control_plane.kubeconfig(token)), encoding="utf-8")
+
+    def directory_of(self, uid: str) -> Path:
+        """Return the working directory of a pod's container."""
+        return next(n.directory / uid for n in self.nodes if n.process_of(uid))
 
     def made(self, token: str | None = None, deployment: str = NAME) -> DeploymentPool:
         """Return a pool that connects with a token; as an administrator without one."""
@@ -69,3 +113,10 @@ class PodWorld:
     def close(self) -> None:
         for pool in self._pools:
             pool.close()
+
+
+def role_of_the_page() -> dict[str, Any]:
+    """Return the role that docs/tasks/kubernetes.md tells an operator to grant."""
+    page = (ROOT / "docs" / "tasks" / "kubernetes.md").read_text(encoding="utf-8")
+    made = [yaml.safe_load(text) for text in re.findall(r"^```\n(apiVersion.*?)^```", page, re.MULTILINE | re.DOTALL)]
+    return next(dict(x) for x in made if x["kind"] == "Role")

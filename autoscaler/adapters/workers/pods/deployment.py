@@ -85,7 +85,7 @@ def _refused(status: Json) -> Hindered | None:
     for condition in status.get("conditions") or ():
         if (condition.get("type"), condition.get("status")) == ("ReplicaFailure", "True"):
             said = condition.get("message") or ""
-            return Hindered(why=Hindrance.QUOTA if "exceeded quota" in said else Hindrance.REFUSED, said=said)
+            return Hindered(why=Hindrance.QUOTA if "quota" in said else Hindrance.REFUSED, said=said)
     return None
 
 

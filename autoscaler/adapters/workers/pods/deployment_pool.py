@@ -18,7 +18,7 @@ from autoscaler.adapters.workers.pods.pod import COST, DOOMED, SLOT, Pod
 from autoscaler.adapters.workers.pods.seen import SeenDeployment, SeenPods, running
 from autoscaler.adapters.workers.pods.steps import Steps, filled, next_steps
 from autoscaler.config.settings import DeploymentWorkers
-from autoscaler.errors import AutoscalerError, PermanentError, TransientError
+from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import Hindered, Hindrance
 from autoscaler.ports import Clock, PoolState
 
@@ -272,9 +272,11 @@ class DeploymentPool:
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}"
         change = {"metadata": {"uid": pod.uid, "annotations": annotations}}
         try:
-            self._pods.changed("MODIFIED", self._api.patch(path, change, kind="merge-patch", manager=MANAGER))
+            self._api.patch(path, change, kind="merge-patch", manager=MANAGER)
         except (MissingError, OvertakenError) as e:  # it has gone meanwhile, which is heard
             log.info("group %s: pod %s was not changed: %s", self._group, pod.name, e)
+            return
+        self._pods.wrote(pod.uid, annotations)
 
     def _scale(self, known: int, replicas: int) -> None:
         """Set the number of pods, unless it is not the known one any more."""
@@ -287,9 +289,11 @@ class DeploymentPool:
             self._api.patch(path, change, kind="json-patch", manager=MANAGER)
         except MissingError as e:
             raise PermanentError(self._missing()) from e
-        except AutoscalerError:
-            self._scalers = None  # another one may have written it: look who
-            raise
+        except OvertakenError as e:
+            self._scalers = None  # look who has written it
+            raise TransientError(
+                f"the number of pods of {self._name()} is not {known} any more, so it was not set to {replicas}"
+            ) from e
         self._wrote = replicas
         self._deployment.wrote(replicas)
         log.info("group %s: %s has %d pods, had %d", self._group, self._name(), replicas, known)

@@ -15,7 +15,7 @@ from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = (0.2, 10.0)  # between two tries while the API server does not answer: the first pause, and the longest
-_REFUSED_S = 10.0  # between two looks whether an operator has granted it
+_REFUSED_S = 5.0  # between two looks whether an operator has granted it
 _END_S = 5.0
 
 Json = Mapping[str, Any]
@@ -106,6 +106,8 @@ class Followed:
 
     def _opened(self, wake: Callable[[], None]) -> None:
         self._wake, self.error = wake, None
+        if self._over.is_set():  # ``stop`` came before there was anything to wake
+            wake()
 
 
 def _pause_of(error: AutoscalerError) -> float:

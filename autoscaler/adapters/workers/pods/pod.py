@@ -89,7 +89,7 @@ def read_pod(found: Json) -> Pod:
     return Pod(
         name=about["name"],
         uid=about["uid"],
-        slot=_slot(notes.get(SLOT)),
+        slot=slot_in(notes),
         created=about.get("creationTimestamp") or "",
         template=(about.get("labels") or {}).get("pod-template-hash", ""),
         rank=(int(bool(spec.get("nodeName"))), _PHASES.get(phase, 2), int(ready)),
@@ -105,6 +105,13 @@ def read_pod(found: Json) -> Pod:
     )
 
 
+def slot_in(annotations: Mapping[str, str | None]) -> int | None:
+    """Return the slot that a pod's annotations name; ``None`` if they name none."""
+    note = annotations.get(SLOT)
+    plain = note is not None and note.isascii() and note.isdecimal() and len(note) < _LONGEST_SLOT
+    return int(note) if plain and note is not None else None
+
+
 def belongs(found: Json, deployment: str) -> bool:
     """Say whether a pod is one of a Deployment's: of a ReplicaSet that is called as its Deployment names them."""
     about = found["metadata"]
@@ -117,11 +124,6 @@ def last_end(found: Json) -> str:
     """Return how a pod's worker ended the last time, such as ``OOMKilled (exit code 137)``; empty if that is not told."""
     containers = (found.get("status") or {}).get("containerStatuses") or []
     return _said_of_end(_ended(_worker(found.get("spec") or {}, containers)))
-
-
-def _slot(note: str | None) -> int | None:
-    plain = note is not None and note.isascii() and note.isdecimal() and len(note) < _LONGEST_SLOT
-    return int(note) if plain and note is not None else None
 
 
 def _worker(spec: Json, containers: Iterable[Json]) -> Json:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from autoscaler.adapters.workers.pods.deployment import Deployment, read_deployment
 from autoscaler.adapters.workers.pods.followed import Json
-from autoscaler.adapters.workers.pods.pod import Pod, belongs, last_end, read_pod
+from autoscaler.adapters.workers.pods.pod import SLOT, Pod, belongs, last_end, read_pod, slot_in
 from autoscaler.model import Hindered, Hindrance
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,16 @@ class SeenPods:
                 self.now.pop(pod.uid, None)
             else:
                 self.now[pod.uid] = pod
+
+    def wrote(self, uid: str, annotations: Mapping[str, str | None]) -> None:
+        """Take the slot that was just written to a pod, and nothing else: what was heard meanwhile may be newer.
+
+        A deletion cost is taken once it is heard: by then the ReplicaSet is likely to know it too.
+        """
+        with self._lock:
+            if SLOT in annotations and (pod := self.now.get(uid)) is not None:
+                self.now[uid] = replace(pod, slot=slot_in(annotations))
+                self._remember(self.now[uid])
 
     def _remember(self, pod: Pod) -> None:
         if pod.slot is not None:
