@@ -293,14 +293,6 @@ def _missing_solver(data: Mapping[str, object]) -> list[str]:
     return [f"groups.{i}.algorithm: EXACT needs the extra 'exact' (pip install 'kafka-group-autoscaler[exact]')" for i in wanted]
 
 
-def _missing_client(data: Mapping[str, object]) -> list[str]:
-    kinds = [w.get("kind") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
-    if "deployment" not in kinds or find_spec("kubernetes") is not None:
-        return []
-    what = "needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
-    return [f"groups.{i}.workers.kind: deployment {what}" for i, kind in enumerate(kinds) if kind == "deployment"]
-
-
 def load(path: str | Path, *, connects: bool = True) -> Settings:
     """Read and check a configuration file; with ``connects``, what its clusters' connections refer to must be there.
 
@@ -318,12 +310,7 @@ def load(path: str | Path, *, connects: bool = True) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as e:
         problems += [*refusals(e.errors()), *_also_wrong(data)]
-    problems += [
-        *_missing_variables(data),
-        *(unreadable(data) if connects else ()),
-        *_missing_solver(data),
-        *_missing_client(data),
-    ]
+    problems += [*_missing_variables(data), *(unreadable(data) if connects else ()), *_missing_solver(data)]
     if problems or settings is None:
         raise SettingsError(tuple(dict.fromkeys(map(replace(file, data=written).placed, problems))))
     return settings

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from autoscaler.config.settings import DeploymentWorkers, ProcessWorkers, Workers
+from autoscaler.errors import PermanentError
 from autoscaler.ports import Clock, WorkerPool
 
 if TYPE_CHECKING:
@@ -34,13 +35,19 @@ class Place:
 
 
 def pool_of(workers: Workers, place: Place) -> WorkerPool:
-    """Return the pool of a group."""
+    """Return the pool of a group.
+
+    Raises:
+        PermanentError: What it needs is not installed.
+    """
     match workers.chosen:
         case ProcessWorkers() as settings:
             return _processes(settings, place)
         case DeploymentWorkers() as settings:
-            from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool  # noqa: PLC0415  needs another client
-
+            try:
+                from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool  # noqa: PLC0415  another client
+            except ModuleNotFoundError as e:
+                raise PermanentError(f"workers of kind deployment need the extra 'kubernetes': {e}") from e
             return DeploymentPool(group=place.group, settings=settings, clock=place.clock)
         case _ as unknown:
             assert_never(unknown)
