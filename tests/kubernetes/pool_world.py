@@ -12,8 +12,10 @@ from kubernetes import client
 from kubernetes.client import V1Pod as Pod
 
 from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.workers.pods.api import USER_AGENT
 from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool
-from autoscaler.adapters.workers.pods.pod import SLOT
+from autoscaler.adapters.workers.pods.followed import Followed
+from autoscaler.adapters.workers.pods.pod import COST, SLOT
 from autoscaler.config.settings import DeploymentWorkers
 from tests.contracts.pool_contract import look
 from tests.kubernetes.control_plane import ControlPlane
@@ -59,6 +61,36 @@ class PodWorld:
             "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
         }
         self.namespace.rbac.create_namespaced_role_binding(name, binding)
+
+    def cost(self, slot: int, cost: str) -> None:
+        """Set a pod's deletion cost."""
+        change = {"metadata": {"annotations": {COST: cost}}}
+        self.namespace.core.patch_namespaced_pod(self.name_of(slot), self.namespace.name, change)
+
+    def roll_out(self) -> None:
+        """Change the template of the Deployment."""
+        change = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
+        self.namespace.apps.patch_namespaced_deployment(NAME, self.namespace.name, change)
+
+    def deaf(self) -> str:
+        """Let the pool hear no more of its pods, as if events were on their way, and return the version that it has heard."""
+        follows = self.pool._follows_pods
+        assert follows is not None
+        assert follows._version is not None
+        follows.close()
+        return follows._version
+
+    def hears(self, version: str) -> None:
+        """Let it hear again, from a version on."""
+        path = f"/api/v1/namespaces/{self.namespace.name}/pods"
+        self.pool._follows_pods = again = Followed(self.pool._api, path, {"labelSelector": f"app={NAME}"}, self.pool._pods)
+        again._version, again.known = version, True
+        again.start()
+
+    def asked(self) -> list[Mapping[str, Any]]:
+        """Return what pools have asked for in the namespace, as the audit log has it."""
+        here = [e for e in self.control_plane.audit_log() if e.get("objectRef", {}).get("namespace") == self.namespace.name]
+        return [e for e in here if e["userAgent"] == USER_AGENT]
 
     def rights_used(self) -> set[tuple[str, str, str]]:
         """Return what the namespace's service account has asked for and was answered well."""

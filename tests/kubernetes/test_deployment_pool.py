@@ -127,6 +127,42 @@ def test_one_that_would_go_takes_the_place_of_one_that_does_not_run(bare: PodWor
     assert bare.replicas() == 2
 
 
+def test_another_one_that_went_is_said_and_is_a_loss(world: PodWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody changes the costs between what the pool has heard and what the ReplicaSet does."""
+    before = run(world, 0, 1, 2)
+    call(world, 0, 1, releasable=slots(2))
+    until("the mark is heard", lambda: [p.slot for p in world.pool._pods.now.values() if p.doomed], lambda found: found == [2])
+    heard = world.deaf()
+    world.cost(1, "-5")
+    world.cost(2, "5")
+    world.pool.apply(slots(0, 1), expected=slots(0, 1, 2), releasable=slots(2))
+    until("1 has gone", lambda: sorted(world.pods()), lambda found: found == [0, 2])
+    world.hears(heard)
+    taken = until("it is heard", world.pool.observe, lambda s: before.running[1] in s.ended)
+    assert why(taken, 1) is Hindrance.TAKEN
+    assert "the platform ended another pod than it was to" in caplog.text
+    state = until(
+        "2 is 1 now",
+        lambda: call(world, 0, 1, releasable=slots(2)),
+        lambda s: s.running == {0: before.running[0], 1: before.running[2]},
+    )
+    assert state.ended == {before.running[1]}
+
+
+def test_in_a_rollout_every_slot_gets_a_new_pod_and_the_number_is_not_lowered(world: PodWorld) -> None:
+    before = run(world, 0, 1, 2)
+    world.roll_out()
+    seen = until(
+        "all are new",
+        lambda: call(world, 0, 1, releasable=slots(2)),
+        lambda s: set(s.running) == {0, 1} and not set(s.running.values()) & set(before.running.values()) and not s.hindered,
+    )
+    assert seen.running
+    until("the old ones have ended", world.pool.observe, lambda s: set(before.running.values()) <= s.ended)
+    until("two pods are left", lambda: (call(world, 0, 1), len(world.namespace.pods())), lambda found: found[1] == 2)
+    assert world.replicas() == 2
+
+
 # --- who finds what ---
 
 
@@ -310,6 +346,21 @@ def test_while_the_api_server_is_away_what_was_known_stays_and_nothing_is_writte
         world.control_plane.start_api_server()
     after = run(world, 0, 1, 2)
     assert {s: after.running[s] for s in (0, 1)} == before.running
+
+
+def test_what_the_api_server_has_forgotten_is_listed_anew(world: PodWorld, caplog: pytest.LogCaptureFixture) -> None:
+    run(world, 0)
+    world.deaf()
+    world.hears("1")
+    assert set(run(world, 0, 1).running) == {0, 1}
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
+
+
+def test_in_a_quiet_loop_nothing_is_asked(world: PodWorld) -> None:
+    run(world, 0, 1)
+    before = len(world.asked())
+    throughout("it is quiet", lambda: call(world, 0, 1), for_s=3)
+    assert len(world.asked()) == before, "both watches go on, and nothing is polled"
 
 
 def test_a_token_that_is_over_is_read_again(world: PodWorld) -> None:

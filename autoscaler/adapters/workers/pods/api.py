@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from autoscaler.errors import PermanentError, TransientError
 
+USER_AGENT = "kafka-group-autoscaler"  # as the API server's audit log has it
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # in every pod that has one
 _CALL_S = (3.0, 5.0)  # to connect, to be answered
 _WATCH_S = 300  # after which the API server ends a watch that is then begun anew
@@ -163,7 +164,9 @@ def connection(kubeconfig: str | None, context: str | None) -> Callable[[], clie
             path = None if kubeconfig is None else str(Path(kubeconfig).expanduser())
             config.load_kube_config(config_file=path, context=context, client_configuration=settings, persist_config=False)
         settings.keep_alive, settings.retries = True, False
-        return client.ApiClient(settings)
+        made = client.ApiClient(settings)
+        made.user_agent = USER_AGENT
+        return made
 
     return connect
 

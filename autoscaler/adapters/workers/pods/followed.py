@@ -87,7 +87,9 @@ class Followed:
                 self._over.wait(_BACKOFF_S[1])
 
     def _unheard(self, error: AutoscalerError) -> None:
-        if self.error is None and not self._over.is_set():
+        if self._over.is_set():
+            return
+        if self.error is None:
             log.warning("%s: %s", self._path, error)
         self.error = error
 
