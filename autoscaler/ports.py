@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoscaler.model import Decision, GroupMembers, GroupState, HandoverDone, LoadSnapshot, Retention, Span, TopicPartition
+from autoscaler.model import (
+    Decision,
+    GroupMembers,
+    GroupState,
+    HandoverDone,
+    Hindered,
+    LoadSnapshot,
+    Retention,
+    Span,
+    TopicPartition,
+)
 
 
 class Clock(Protocol):
@@ -141,12 +151,13 @@ class PlacementPublisher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
-    """Workers as the platform sees them."""
+    """Workers as the platform sees them; ``running``, ``restarting`` and ``hindered`` are by slot."""
 
-    running: Mapping[int, str]  # slot -> instance
+    running: Mapping[int, str]  # instance, of those that live: also of one that is ending and has not ended yet
     ended: frozenset[str]  # instances that were seen to end, bounded history
-    restarting: Mapping[int, float]  # slot -> seconds until the next try, for those that keep dying
+    restarting: Mapping[int, float]  # seconds until the next try, of those that ended unasked; 0: the platform's to say
     draining: frozenset[int] = frozenset()  # of those running: were told to end, by the controller that ran the pool then
+    hindered: Mapping[int, Hindered] = field(default_factory=dict)  # why one that was asked for does not run or is not ready
 
 
 class WorkerPool(Protocol):
@@ -157,7 +168,12 @@ class WorkerPool(Protocol):
         ...
 
     def observe(self) -> PoolState:
-        """Look at the processes or pods, without blocking."""
+        """Look at the processes or pods, without blocking.
+
+        Raises:
+            TransientError: It is not known yet which workers there are.
+            PermanentError: It cannot be known before an operator changes something; says what.
+        """
         ...
 
     def apply(self, requested: frozenset[int], *, expected: frozenset[int], releasable: frozenset[int]) -> None:
@@ -165,11 +181,12 @@ class WorkerPool(Protocol):
 
         Args:
             requested: Slots that should run.
-            expected: Slots believed to run; the precondition. If others run, nothing is done.
+            expected: Slots believed to run; the precondition. If others ran at the last look too, nothing is done.
             releasable: Slots that hold nothing and may be ended; others are left alone although not requested.
 
         Raises:
             TransientError: The precondition failed or the platform did not answer; observe again.
+            PermanentError: It cannot be done before an operator changes something; says what.
         """
         ...
 

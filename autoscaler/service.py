@@ -29,7 +29,7 @@ from autoscaler.adapters.kafka.control_topics import probe
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
 from autoscaler.adapters.kafka.retention import KafkaRetention
 from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
-from autoscaler.adapters.workers.process_pool import ProcessPool, slot_of
+from autoscaler.adapters.workers import registry
 from autoscaler.clients.secrets import naming, of_cluster
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.hot_reload import FollowedFile
@@ -140,16 +140,15 @@ class Job:
             group=group.group,
             topics=group.topics,
             lease_s=self.settings.handover.lease_s,
-            slot_of=partial(slot_of, group.group),
+            slot_of=registry.naming(group.group),
             clock=self.clock,
         )
 
-    def _pool(self, group: Group, site: Site) -> ProcessPool:
+    def _pool(self, group: Group, site: Site) -> WorkerPool:
         if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
             raise SettingsError((f"groups.{group.group}: mode act needs workers",))
-        return ProcessPool(
+        place = registry.Place(
             group=group.group,
-            settings=group.workers,
             directory=self.settings.root / "workers" / group.group,
             environment={
                 "AUTOSCALER_CONNECTION": json.dumps(site.connection),
@@ -159,6 +158,7 @@ class Job:
             },
             clock=self.clock,
         )
+        return registry.pool_of(group.workers, place)
 
     def _placements(self, group: Group, site: Site) -> KafkaPlacements:
         return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)

@@ -13,6 +13,7 @@ from autoscaler.model import (
     GroupMembers,
     GroupState,
     HandoverDone,
+    Hindered,
     LoadSnapshot,
     OutOfRange,
     Parked,
@@ -319,6 +320,7 @@ class FakePool:
         on_stop: Called with the slot of every worker that was drained, for example ``publisher.leave``.
         backoff_s: Pause before a dead worker is started again.
         fails: Raised by the next ``apply``, which then changes nothing.
+        hindered: Told as it is.
     """
 
     group: str
@@ -327,6 +329,7 @@ class FakePool:
     on_stop: Callable[[int], None] | None = None
     backoff_s: float = 0.5
     fails: AutoscalerError | None = None
+    hindered: dict[int, Hindered] = field(default_factory=dict)
     _running: dict[int, str] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
     _not_before: dict[int, float] = field(default_factory=dict)
@@ -346,7 +349,12 @@ class FakePool:
         """Return what runs, what ended and what waits."""
         now = self.clock.monotonic()
         restarting = {s: max(0.0, t - now) for s, t in sorted(self._not_before.items()) if s not in self._running}
-        return PoolState(running=dict(sorted(self._running.items())), ended=frozenset(self._ended), restarting=restarting)
+        return PoolState(
+            running=dict(sorted(self._running.items())),
+            ended=frozenset(self._ended),
+            restarting=restarting,
+            hindered=dict(self.hindered),
+        )
 
     def apply(self, requested: frozenset[int], *, expected: frozenset[int], releasable: frozenset[int]) -> None:
         """Start and stop at once."""

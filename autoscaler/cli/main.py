@@ -212,15 +212,14 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _stop_workers(args: argparse.Namespace) -> int:
-    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  no other command needs processes
-    from autoscaler.adapters.workers.process_pool import ProcessPool  # noqa: PLC0415
+    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  no other command needs workers
+    from autoscaler.adapters.workers import registry  # noqa: PLC0415
 
     settings = _load(args.config, connects=False)
     for group in settings.groups:
         if group.workers is None:
             continue
         directory = settings.root / "workers" / group.group
-        pool = ProcessPool(group=group.group, settings=group.workers, directory=directory, environment={}, clock=SystemClock())
-        pool.stop_all()
-        sys.stdout.write(f"{group.group}: no local consumer runs any more\n")
+        place = registry.Place(group=group.group, directory=directory, environment={}, clock=SystemClock())
+        sys.stdout.write(f"{group.group}: {registry.stop(group.workers, place)}\n")
     return 0

@@ -1,4 +1,4 @@
-"""What a configuration finds on this machine: can it go on with the state directory, and are the workers' programs there?
+"""What a configuration finds on this machine: can it go on with the state directory, and is there what its workers need?
 
 Used by ``autoscaler validate`` before anything is started, beside the checks of the settings themselves and also when some of
 those fail. The job looks again when it starts. Composes what streaming and the audit know; loads neither Spark nor a client.
@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from autoscaler.config.clusters import blocks
@@ -21,7 +22,7 @@ _NO_SCRIPT = re.compile(r"-\w*[cm]$")  # a module or a line of code is run, and 
 
 def problems(data: Mapping[str, object]) -> tuple[str, ...]:
     """Return everything on this machine that does not fit a configuration, as it was read and not yet checked."""
-    return (*_state(data), *_commands(data))
+    return (*_state(data), *_commands(data), *_client(data))
 
 
 def _state(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -56,6 +57,14 @@ def _commands(data: Mapping[str, object]) -> tuple[str, ...]:
         if group.get("mode") == "act" and isinstance(command, list) and all(isinstance(x, str) for x in command):
             found += [f"groups.{number}.workers.command: {said}" for said in _absent(command)]
     return tuple(found)
+
+
+def _client(data: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the groups whose workers need a client that is not installed."""
+    kinds = [w.get("kind") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
+    there = find_spec("kubernetes") is not None
+    said = "deployment needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
+    return tuple(f"groups.{i}.workers.kind: {said}" for i, kind in enumerate(kinds) if kind == "deployment" and not there)
 
 
 def _absent(command: Sequence[str]) -> list[str]:

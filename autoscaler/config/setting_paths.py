@@ -71,10 +71,10 @@ _HANDOVER = {"lease_s": "lease"}
 _AUDIT = {"flush_s": "flush", "keep_s": "keep"}
 
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType({  # by the name of the model
-    "Group": _GROUP, "Window": _WINDOW, "ProcessWorkers": _WORKERS, "Measure": _MEASURE, "Handover": _HANDOVER, "Audit": _AUDIT,
+    "Group": _GROUP, "Window": _WINDOW, "Workers": _WORKERS, "Measure": _MEASURE, "Handover": _HANDOVER, "Audit": _AUDIT,
 })  # fmt: skip
 
 
-def path_of(name: str) -> str:
-    """Return how a group's setting is written in the file, from the group on: ``scale_up.step`` for ``grow_step``."""
-    return _GROUP.get(name, name)
+def path_of(name: str, model: str = "Group") -> str:
+    """Return how a model's setting is written in its block of the file: ``scale_up.step`` for ``grow_step`` of a group."""
+    return PATHS[model].get(name, name)

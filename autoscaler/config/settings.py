@@ -20,6 +20,7 @@ from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_p
 from autoscaler.config.grouping import flattened
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
 from autoscaler.config.refusals import refusals
+from autoscaler.config.setting_paths import path_of
 from autoscaler.config.units import DAY_S, Age, Bytes, Count, Seconds, seconds
 from autoscaler.config.yaml_file import read
 from autoscaler.errors import SettingsError
@@ -53,22 +54,73 @@ class Measure(BaseModel):
 
 
 class ProcessWorkers(BaseModel):
-    """Consumers as local processes."""
+    """Consumers as local processes; the settings of ``Workers`` that this kind has."""
 
     model_config = _STRICT
 
-    kind: Literal["processes"] = "processes"
-    """local processes, on the machine of the job"""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
-    """starts one consumer, from the directory the job was started in; {python} is the job's interpreter"""
     environment: dict[str, str] = Field(default_factory=dict)
-    """variables added to each consumer's environment"""
     drain_timeout_s: Annotated[Seconds, Field(gt=0)] = 30.0
-    """seconds a consumer may take to end after it was told to; longer than its longest batch"""
     restart_backoff_s: Annotated[Seconds, Field(gt=0)] = 0.5
-    """seconds before a dead consumer is started again; doubles each time it dies soon after"""
     restart_backoff_max_s: Annotated[Seconds, Field(gt=0)] = 30.0
-    """seconds that this wait grows to"""
+
+
+class DeploymentWorkers(BaseModel):
+    """Consumers as pods of a Kubernetes Deployment, of a managed group; the settings of ``Workers`` that this kind has."""
+
+    model_config = _STRICT
+
+    deployment: Annotated[str, Field(min_length=1)]
+    namespace: Annotated[str, Field(min_length=1)] | None = None
+    kubeconfig: Annotated[str, Field(min_length=1)] | None = None
+    context: Annotated[str, Field(min_length=1)] | None = None
+
+
+class Workers(BaseModel):
+    """What runs a group's consumers; its kind says which of the other settings it has."""
+
+    model_config = _STRICT
+
+    kind: Literal["processes", "deployment"] = "processes"
+    """processes: local ones, on the machine of the job; deployment: pods in Kubernetes, see docs/tasks/kubernetes.md"""
+    command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """of processes: starts one consumer, from the directory the job was started in; {python} is the job's interpreter"""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """of processes: variables added to each consumer's environment"""
+    drain_timeout_s: Annotated[Seconds, Field(gt=0)] = 30.0
+    """of processes: seconds a consumer may take to end after it was told to; longer than its longest batch"""
+    restart_backoff_s: Annotated[Seconds, Field(gt=0)] = 0.5
+    """of processes: seconds before a dead consumer is started again; doubles each time it dies soon after"""
+    restart_backoff_max_s: Annotated[Seconds, Field(gt=0)] = 30.0
+    """of processes: seconds that this wait grows to"""
+    deployment: Annotated[str, Field(min_length=1)] | None = None
+    """name of the Deployment, whose number of pods is set from here; of a managed group"""
+    namespace: Annotated[str, Field(min_length=1)] | None = None
+    """of a deployment: its namespace; null: that of the job's own pod, or of the context"""
+    kubeconfig: Annotated[str, Field(min_length=1)] | None = None
+    """of a deployment: file that says how to connect; null: as the job's own pod does, elsewhere ~/.kube/config"""
+    context: Annotated[str, Field(min_length=1)] | None = None
+    """of a deployment: context of that file; null: its current one"""
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if getattr(self, _NEEDED[self.kind]) is None:
+            raise ValueError(f"kind {self.kind} needs workers.{_NEEDED[self.kind]}")
+        known = {"kind", *(ProcessWorkers if self.kind == "processes" else DeploymentWorkers).model_fields}
+        fields = type(self).model_fields
+        given = {x for x in self.model_fields_set if getattr(self, x) != fields[x].get_default(call_default_factory=True)}
+        if other := sorted(path_of(name, "Workers") for name in given - known):
+            raise ValueError(f"kind {self.kind} has no {', '.join(other)}")
+        return self
+
+    @property
+    def chosen(self) -> ProcessWorkers | DeploymentWorkers:
+        """Return the settings of the kind that it is."""
+        kind = ProcessWorkers if self.kind == "processes" else DeploymentWorkers
+        return kind.model_validate({name: getattr(self, name) for name in kind.model_fields})
+
+
+_NEEDED = {"processes": "command", "deployment": "deployment"}
 
 
 class Handover(BaseModel):
@@ -100,7 +152,8 @@ class Audit(BaseModel):
         return None if self.keep_s is None else int(self.keep_s // DAY_S)
 
 
-_NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command)"
+_NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command or workers.deployment)"
+_NOT_MANAGED = "workers.kind deployment needs assignment managed: consumers that subscribe are scaled as processes only"
 
 
 class Group(Policy):
@@ -108,13 +161,15 @@ class Group(Policy):
 
     cluster: str | None = None
     """the cluster that it is on, by its name; null: the only one"""
-    workers: ProcessWorkers | None = None
+    workers: Workers | None = None
     """needed when mode is act, where they are started and ended from here; null otherwise"""
 
     @model_validator(mode="after")
     def _acts_on_something(self) -> Self:
         if self.mode == "act" and self.workers is None:
             raise ValueError(_NO_WORKERS)
+        if self.assignment != "managed" and self.workers is not None and self.workers.kind == "deployment":
+            raise ValueError(_NOT_MANAGED)
         return self
 
 
@@ -176,7 +231,7 @@ def expanded(state_dir: str) -> Path:
 
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong values are passed over."""
-    found, measure = misplaced(data), data.get("measure")
+    found, measure = [*misplaced(data), *_shared(data)], data.get("measure")
     if not isinstance(measure, Mapping):
         return found
     names = ("trigger_s", "window_s", "known_for_s", "watchdog_s")
@@ -191,6 +246,21 @@ def _across(data: Mapping[str, object]) -> list[str]:
     if known < 2 * trigger:
         found.append(f"measure.known_for: {known:g} s is less than two triggers of {trigger:g} s: nothing would be known")
     return found
+
+
+def _shared(data: Mapping[str, object]) -> list[str]:
+    """Return which groups would set the number of pods of one Deployment."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for group in blocks(data, "groups"):
+        workers = group.get("workers")
+        if isinstance(workers, Mapping) and workers.get("deployment"):
+            place = tuple(str(workers.get(name)) for name in ("kubeconfig", "context", "namespace", "deployment"))
+            groups.setdefault(place, []).append(str(group.get("group")))
+    return [
+        f"groups: {' and '.join(names)} name one Deployment, {place[-1]}: give each group its own"
+        for place, names in groups.items()
+        if len(names) > 1
+    ]
 
 
 def _seconds(value: object) -> float | None:

@@ -100,7 +100,13 @@ class Actuator:
             self.watch.close()
 
 
-def restarted(pool: PoolState | None) -> Iterator[Finding]:
-    """Yield which workers keep ending: an operator who waits for them must know where to look."""
-    for slot, after_s in sorted(pool.restarting.items()) if pool is not None else ():
-        yield Finding.of(What.WORKER_RESTARTED, consumers=(slot,), after_s=after_s)
+def hindrances(pool: PoolState | None) -> Iterator[Finding]:
+    """Yield why workers do not run or keep ending: an operator who waits for them must know where to look."""
+    if pool is None:
+        return
+    for why in sorted({h.why for h in pool.hindered.values()}):
+        slots = sorted(slot for slot, h in pool.hindered.items() if h.why is why)
+        yield Finding.of(What.WORKER_HINDERED, consumers=slots, why=why, said=pool.hindered[slots[0]].said)
+    for slot, after_s in sorted(pool.restarting.items()):
+        if slot not in pool.hindered:
+            yield Finding.of(What.WORKER_RESTARTED, consumers=(slot,), after_s=after_s)

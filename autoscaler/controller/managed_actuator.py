@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from autoscaler.controller.actuator import Actuator, MembersUnreadError, Stages, restarted
+from autoscaler.controller.actuator import Actuator, MembersUnreadError, Stages, hindrances
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.model import Decision, Finding, GroupState, MovePartition, Observation, ParkPartition, ResetOffset
 from autoscaler.model.findings import What
@@ -42,8 +42,8 @@ class ManagedConsumers(Actuator):
         return replace(seen, state=state)
 
     def warnings(self, observation: Observation) -> Iterator[Finding]:
-        """Yield which workers keep ending, and who has joined under a name that no plan can bind to: it consumes nothing."""
-        yield from restarted(self._seen)
+        """Yield why workers do not run, and who has joined under a name that no plan can bind to: it consumes nothing."""
+        yield from hindrances(self._seen)
         workers = observation.state.workers if observation.state is not None else ()
         if names := sorted({w.name for w in workers if w.slot is None and self._pool and self._pool.slot_of(w.name) is None}):
             yield Finding.of(What.NO_SUCH_SLOT, workers=names)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.controller.actuator import Actuator, Stages, restarted
+from autoscaler.controller.actuator import Actuator, Stages, hindrances
 from autoscaler.core.group.kinds import kind_of
 from autoscaler.errors import AutoscalerError, FencedError
 from autoscaler.model import Decision, Finding, MovePartition, Observation, RemoveWorkers, Started, TopicPartition
@@ -56,8 +56,8 @@ class NativeConsumers(Actuator):
         return replace(seen, started=started)
 
     def warnings(self, observation: Observation) -> Iterator[Finding]:  # noqa: ARG002
-        """Yield which of them keep ending."""
-        return restarted(self._seen)
+        """Yield why some of them do not run."""
+        return hindrances(self._seen)
 
     def act(self, decision: Decision, observation: Observation, stages: Stages) -> tuple[ActionOutcome, ...]:
         """Let as many run as were decided; those that ended are started again."""

@@ -12,7 +12,7 @@ from string import Formatter
 from typing import Any
 
 from autoscaler.config.setting_paths import path_of
-from autoscaler.model import Decision, Finding
+from autoscaler.model import Decision, Finding, Hindrance
 from autoscaler.model.decision import FEW
 from autoscaler.model.findings import What
 
@@ -342,6 +342,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.CAPACITY_MEASURED: "capacity {capacity} per consumer (measured in {samples:window}, the last {ago} ago)",
     What.OWN_CAPACITY: "consumer {consumer} does {own}, the group's {capacity}",
     What.WORKER_RESTARTED: "worker {consumer} ended and is started again in {after}: see worker-{consumer}.log in workers/",
+    What.WORKER_HINDERED: lambda f: _said(_HINDERED[Hindrance(f.texts["why"])] + (": {said}" if f.texts.get("said") else ""), f),
     What.NO_SUCH_SLOT: "ignored workers {workers}: no slot of this group has that name",
     What.NOT_CARRIED_OUT: "not carried out: {error}",
     What.CANNOT_HOLD: (
@@ -371,6 +372,23 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.LOADS_LEFT_OUT: (
         "some partitions did not count then (parked, or standing still), and which is not recorded: no other number can be judged"
     ),
+}
+_HINDERED: Mapping[Hindrance, str] = {
+    Hindrance.PENDING: "not started yet: {consumers}",
+    Hindrance.UNSCHEDULABLE: "no machine takes {consumers}",
+    Hindrance.QUOTA: "a quota is used up, without {consumers}",
+    Hindrance.REFUSED: "the platform refuses {consumers}",
+    Hindrance.IMAGE: "no image for {consumers}",
+    Hindrance.CONFIGURATION: "what {consumers} should be started with is not there",
+    Hindrance.CRASH_LOOP: "again and again the end of {consumers}",
+    Hindrance.OUT_OF_MEMORY: "out of memory: {consumers}",
+    Hindrance.EVICTED: "evicted: {consumers}",
+    Hindrance.ENDED: "ended unasked: {consumers}",
+    Hindrance.UNREADY: "not ready: {consumers}",
+    Hindrance.NODE_LOST: "the machine is not heard of {consumers}",
+    Hindrance.TERMINATING: "told to end, not from here: {consumers}",
+    Hindrance.TAKEN: "the platform has ended {consumers} in place of one that was to end",
+    Hindrance.KEPT: "to end, and kept for now: {consumers}",
 }
 _KINDS: Mapping[str, str] = {
     "SHARE": "it is a share group: its records are dealt out one by one, not its partitions; scale it by its lag",

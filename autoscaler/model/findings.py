@@ -131,6 +131,7 @@ class What(_Upper):
     OWN_CAPACITY = auto()
     # said by the controller
     WORKER_RESTARTED = auto()
+    WORKER_HINDERED = auto()
     NO_SUCH_SLOT = auto()
     NOT_CARRIED_OUT = auto()
     # said afterwards, of numbers of consumers that were not chosen

@@ -16,6 +16,34 @@ class WorkerPhase(StrEnum):
     STUCK = "stuck"
 
 
+class Hindrance(StrEnum):
+    """What keeps a worker that was asked for from running or from being ready, whatever its platform calls it."""
+
+    PENDING = "pending"  # the platform has not started it yet
+    UNSCHEDULABLE = "unschedulable"  # no machine takes it
+    QUOTA = "quota"  # a quota is used up
+    REFUSED = "refused"  # the platform does not accept it
+    IMAGE = "image"  # its image cannot be had
+    CONFIGURATION = "configuration"  # what it is to be started with is not there
+    CRASH_LOOP = "crash_loop"  # it ends again and again
+    OUT_OF_MEMORY = "out_of_memory"
+    EVICTED = "evicted"
+    ENDED = "ended"  # unasked, for another reason
+    UNREADY = "unready"  # it runs, and does not say that it is ready
+    NODE_LOST = "node_lost"  # its machine is not heard
+    TERMINATING = "terminating"  # it was told to end, not from here
+    TAKEN = "taken"  # the platform has ended it in place of the one that was to end
+    KEPT = "kept"  # it is to end, and the platform would take another one now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hindered:
+    """Why a worker does not run or is not ready."""
+
+    why: Hindrance
+    said: str = ""  # the platform's own words
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerView:
     """One live incarnation of a worker (expired and left ones are not listed)."""

@@ -17,7 +17,8 @@ from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import AddWorkers, RemoveWorkers
-from tests.contracts.test_pool import NOBODY, carrying, process_pool, slots
+from tests.contracts.pool_contract import NOBODY, slots
+from tests.contracts.test_pool import carrying, process_pool
 from tests.fakes import FakeClock
 from tests.scenarios.native_world import NativeWorld, even
 from tests.until import until
@@ -151,7 +152,8 @@ def test_an_adopted_worker_that_became_a_zombie_has_ended(directory: Path) -> No
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from tests.contracts.test_pool import process_pool, slots, NOBODY
+from tests.contracts.pool_contract import slots, NOBODY
+from tests.contracts.test_pool import process_pool
 pool = process_pool(Path({str(directory)!r}))
 pool.apply(slots(0), expected=NOBODY, releasable=NOBODY)
 pool.close()

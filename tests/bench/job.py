@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.workers.process_pool import ProcessPool
-from autoscaler.config.settings import load
+from autoscaler.config.settings import ProcessWorkers, load
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.records import LEASE_S
 from tests.bench import findings
@@ -147,8 +147,10 @@ def _end_workers(file: Path) -> None:
     settings = load(file)
     group = settings.groups[0]
     assert group.workers is not None
+    workers = group.workers.chosen
+    assert isinstance(workers, ProcessWorkers)
     pool = ProcessPool(
-        group=GROUP, settings=group.workers, directory=settings.root / "workers" / GROUP, environment={}, clock=SystemClock()
+        group=GROUP, settings=workers, directory=settings.root / "workers" / GROUP, environment={}, clock=SystemClock()
     )
     pool.observe()
     pool.stop_all(20)

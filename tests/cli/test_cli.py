@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.cli.preflight import problems
-from autoscaler.config.settings import load
+from autoscaler.config.settings import ProcessWorkers, load
 from autoscaler.streaming.checkpoint_guard import claim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -303,8 +303,10 @@ def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) ->
     command = json.dumps([sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)])
     group = f"{{group: orders, topics: [orders], mode: act, workers: {{command: {command}}}}}"
     file.write_text(GOOD[: GOOD.index("  - {group")].replace("STATE", str(tmp_path / "state")) + f"  - {group}\n")
-    workers = load(file).groups[0].workers
-    assert workers is not None
+    written = load(file).groups[0].workers
+    assert written is not None
+    workers = written.chosen
+    assert isinstance(workers, ProcessWorkers)
     directory = tmp_path / "state" / "workers" / "orders"
     pool = ProcessPool(group="orders", settings=workers, directory=directory, environment={}, clock=SystemClock())
     pool.apply(frozenset({0, 1}), expected=frozenset(), releasable=frozenset())

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from autoscaler.config.json_schema import schema, text
 from autoscaler.config.policy import Window
 from autoscaler.config.setting_paths import PATHS, SECTIONS
-from autoscaler.config.settings import Audit, Group, Handover, Measure, ProcessWorkers, load
+from autoscaler.config.settings import Audit, Group, Handover, Measure, Workers, load
 from autoscaler.config.yaml_file import read
 from tests.config.files import BEGINNING, EVERY_SETTING, MINIMAL, ROOT, SETTINGS, models_in, problems, window, write
 
@@ -41,7 +41,8 @@ def test_the_file_documents_every_setting_and_nothing_else() -> None:
     assert set(DOCUMENTED) - free == set(SETTINGS) | set(BLOCKS)
 
 
-EXAMPLE = "groups.windows."  # a window of defaults alone would change nothing and is refused, so one that does is shown
+# What is refused with defaults alone: a window that changes nothing, workers without a command. So others are shown.
+EXAMPLE = ("groups.windows.", "groups.workers.command")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def in_schema(part: dict[str, Any], at: str = "") -> Iterator[tuple[str, dict[st
 
 OLD = {
     "Group": "groups: [{group: g, topics: [t], NAME: 1}]", "Window": "groups: [{group: g, topics: [t], windows: [{NAME: 1}]}]",
-    "ProcessWorkers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
+    "Workers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
     "Handover": "handover: {NAME: 1}", "Audit": "audit: {NAME: 1}",
 }  # fmt: skip
 
@@ -143,7 +144,7 @@ def test_a_name_of_before_is_refused_with_the_one_of_now(tmp_path: Path, model: 
 
 
 def test_every_name_of_the_table_is_a_setting() -> None:
-    models = {m.__name__: m for m in (Group, Window, ProcessWorkers, Measure, Handover, Audit)}
+    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit)}
     for model, table in PATHS.items():
         assert set(table) <= set(models[model].model_fields)
         assert len(set(table.values())) == len(table)

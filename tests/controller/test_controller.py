@@ -15,6 +15,8 @@ from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import (
     CapacitySource,
     Decision,
+    Hindered,
+    Hindrance,
     LoadSnapshot,
     Observation,
     ParkPartition,
@@ -294,6 +296,16 @@ def test_a_dead_worker_is_replaced_within_a_cycle_and_started_again() -> None:
     assert says(decision, What.WORKER_RESTARTED, consumers=(slot,))
     world.settle(40, 40, 40)
     assert slot in world.pool.observe().running
+
+
+def test_what_keeps_workers_from_running_is_said_with_the_platforms_words() -> None:
+    world = World()
+    world.settle(40, 40, 40)
+    no_room = Hindered(why=Hindrance.UNSCHEDULABLE, said="0/2 nodes are available")
+    world.pool.hindered = {8: no_room, 7: no_room, 2: Hindered(why=Hindrance.UNREADY)}
+    decision = world.cycle(40, 40, 40)
+    assert says(decision, What.WORKER_HINDERED, consumers=(7, 8), why="unschedulable", said="0/2 nodes are available")
+    assert says(decision, What.WORKER_HINDERED, consumers=(2,), why="unready")
 
 
 def test_a_restarted_controller_completes_the_audit_once_and_does_not_shrink_at_once() -> None:

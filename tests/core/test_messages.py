@@ -255,6 +255,11 @@ SAID: dict[What, tuple[Finding, str]] = {
             "consumer 0 does 50 B/s, the group's 100 B/s",
         ),
         (found(What.WORKER_RESTARTED, consumers=1, after_s=5), "worker 0 ended and is started again in 5 s: see worker-0.log"),
+        (
+            found(What.WORKER_HINDERED, consumers=2, why="unschedulable", said="0/3 nodes are available"),
+            "no machine takes consumers 0, 1: 0/3 nodes are available",
+        ),
+        (found(What.WORKER_HINDERED, consumers=1, why="unready"), "not ready: consumer 0"),
         (found(What.NO_SUCH_SLOT, workers=["x"]), "ignored workers x: no slot of this group has that name"),
         (found(What.NOT_CARRIED_OUT, error="the broker is away"), "not carried out: the broker is away"),
         (

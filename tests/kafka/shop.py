@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.workers.process_pool import ProcessPool
-from autoscaler.config.settings import load
+from autoscaler.config.settings import ProcessWorkers, load
 from autoscaler.devtools.broker import Cluster
 from autoscaler.devtools.verify.__main__ import check
 from autoscaler.devtools.verify.finding import Finding
@@ -143,8 +143,10 @@ class Shop:
     def end_workers(self) -> None:
         group = load(self.config).groups[0]
         assert group.workers is not None
+        workers = group.workers.chosen
+        assert isinstance(workers, ProcessWorkers)
         place = self.directory / "state" / "workers" / GROUP
-        pool = ProcessPool(group=GROUP, settings=group.workers, directory=place, environment={}, clock=SystemClock())
+        pool = ProcessPool(group=GROUP, settings=workers, directory=place, environment={}, clock=SystemClock())
         try:
             pool.observe()
             pool.stop_all(20)

@@ -16,7 +16,8 @@ from autoscaler.config.settings import ProcessWorkers
 from autoscaler.devtools.broker import Broker
 from autoscaler.model import GroupState, HandoverDone, OutOfRange, TopicPartition
 from autoscaler.ports import PlanIntent
-from tests.contracts.test_pool import NOBODY, carrying, slots
+from tests.contracts.pool_contract import NOBODY, slots
+from tests.contracts.test_pool import carrying
 from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]

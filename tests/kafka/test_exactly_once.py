@@ -25,7 +25,8 @@ from autoscaler.handover.records import Incarnation
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
 from tests.conftest import create_topic
-from tests.contracts.test_pool import NOBODY, carrying, slots
+from tests.contracts.pool_contract import NOBODY, slots
+from tests.contracts.test_pool import carrying
 from tests.kafka.conftest import Produce
 from tests.until import until
 

@@ -16,7 +16,7 @@ from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupState, TopicPartition
 from autoscaler.ports import PlanIntent
 from autoscaler.streaming.lag import GroupRules
-from tests.contracts.test_pool import NOBODY, slots
+from tests.contracts.pool_contract import NOBODY, slots
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import CLUSTER, DESCRIBE, GROUP, READ, TOPIC, TRANSACTION, WRITE, Grant
 from tests.until import until

@@ -169,12 +169,12 @@ class Kubelet:
             self._leases.create_namespaced_lease(_LEASES, {"metadata": {"name": self.node}, "spec": spec})
 
     def _report(self, uid: str, pod: "_Pod") -> None:
-        status = pod.status
+        over, status = pod.over, pod.status  # in this order: what it ended with is said before it is forgotten
         if status is not None and status is not pod.reported:
             body = {"metadata": {"uid": uid}, "status": status}
             _unless_overtaken(lambda: self.core.patch_namespaced_pod_status(pod.name, pod.namespace, body))
             pod.reported = status
-        if pod.over:
+        if over:
             self._forget(pod.pod)
             del self._pods[uid]
 

@@ -1,0 +1,84 @@
+"""Which pool a group's ``workers`` mean, by their kind: the one place that names pools.
+
+Asked by the job and by ``autoscaler workers stop``. A pool's module, and the client that it needs, is loaded only where a group
+is configured for it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from autoscaler.config.settings import DeploymentWorkers, ProcessWorkers, Workers
+from autoscaler.errors import PermanentError
+from autoscaler.ports import Clock, WorkerPool
+
+if TYPE_CHECKING:
+    from autoscaler.adapters.workers.process_pool import ProcessPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a group's workers belong.
+
+    Attributes:
+        group: The group's id.
+        directory: Of this group's pool alone, on a local disk; made by a pool that needs it.
+        environment: What a worker is told that is started from here.
+    """
+
+    group: str
+    directory: Path
+    environment: Mapping[str, str]
+    clock: Clock
+
+
+def pool_of(workers: Workers, place: Place) -> WorkerPool:
+    """Return the pool of a group.
+
+    Raises:
+        PermanentError: What it needs is not installed.
+    """
+    match workers.chosen:
+        case ProcessWorkers() as settings:
+            return _processes(settings, place)
+        case DeploymentWorkers() as settings:
+            try:
+                from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool  # noqa: PLC0415  another client
+            except ModuleNotFoundError as e:
+                raise PermanentError(f"workers of kind deployment need the extra 'kubernetes': {e}") from e
+            return DeploymentPool(group=place.group, settings=settings, clock=place.clock)
+        case _ as unknown:
+            assert_never(unknown)
+
+
+def stop(workers: Workers, place: Place) -> str:
+    """End the workers that run on this machine, and return what became of the group's.
+
+    Raises:
+        TransientError: A running job looks after them.
+    """
+    match workers.chosen:
+        case ProcessWorkers() as settings:
+            _processes(settings, place).stop_all()
+            return "no local consumer runs any more"
+        case DeploymentWorkers() as settings:
+            return f"its consumers do not run here: kubectl scale deployment/{settings.deployment} --replicas=0 ends them"
+        case _ as unknown:
+            assert_never(unknown)
+
+
+def naming(group: str) -> Callable[[str], int | None]:
+    """Return what tells the slot of a worker by its name, for a group of which no pool is run."""
+    from autoscaler.adapters.workers.process_pool import slot_of  # noqa: PLC0415  loaded only where it is asked for
+
+    return partial(slot_of, group)
+
+
+def _processes(workers: ProcessWorkers, place: Place) -> "ProcessPool":
+    from autoscaler.adapters.workers.process_pool import ProcessPool  # noqa: PLC0415  loaded only where it is configured
+
+    return ProcessPool(
+        group=place.group, settings=workers, directory=place.directory, environment=place.environment, clock=place.clock
+    )
