@@ -60,9 +60,10 @@ def problem_of(entry: str) -> str | None:
     if not text.startswith("^"):
         if _NOT_CONSUMED.fullmatch(text):
             return f"{text!r} is a topic of Kafka's or of the autoscaler's own: name those that your consumers process"
-        if _NAME.fullmatch(text) and text not in {".", ".."}:
-            return None
-        return f"{text!r} is no topic's name (letters, digits, '.', '_', '-'); a regular expression begins with ^"
+        wrong = f"{text!r} is no topic's name (letters, digits, '.', '_', '-'); a regular expression begins with ^"
+        return None if _NAME.fullmatch(text) and text not in {".", ".."} else wrong
+    if entry.startswith(f"^{_INTERNAL}") and "|" not in entry:
+        return f"{text!r} means no topic: one that begins with {_INTERNAL} has to be named"
     if "," in text:
         return f"{text!r}: no comma, please: consumers are told their topics with commas in between"
     try:

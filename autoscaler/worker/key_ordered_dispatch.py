@@ -1,7 +1,7 @@
 """Records of one batch on their way to several threads: in order within a key, side by side otherwise.
 
 A thread takes a record when it has time for one, so the batch hands out little more than what is being processed. A record whose
-key is in work waits in that key's lane, and the thread there goes on with it. Must not know what is done with a record.
+key is in work waits for that, and the thread there goes on with it. Must not know what is done with a record.
 """
 
 import threading
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from confluent_kafka import Message
 
-Lane = tuple[str | None, int | None, bytes | str | None]
+Key = tuple[str | None, int | None, bytes | str | None]  # topic, partition, and the key of its own
 
 
-class Lanes:
+class KeyOrderedDispatch:
     """One batch, dealt to the threads that ask for records, in its order; one thread at a time is given one.
 
     So many records may wait for their key (``waiting``); then nothing more is dealt until one of them is in work. A batch that
@@ -25,13 +25,13 @@ class Lanes:
         self._records: Iterator[Message] = iter(records)
         self._most = waiting
         self._held = 0
-        self._waiting: dict[Lane, deque[Message]] = {}
-        self._began: dict[Lane, float] = {}  # lanes in work, in the order in which their present records began
+        self._waiting: dict[Key, deque[Message]] = {}
+        self._began: dict[Key, float] = {}  # keys in work, in the order in which their present records began
         self._changed = threading.Condition()
         self._stopped = threading.Event()
 
-    def take(self, done: Lane | None = None) -> tuple[Lane, Message] | None:
-        """Return the next record and its lane, ``None`` if there is no more for this thread; ``done``: the lane of its last."""
+    def take(self, done: Key | None = None) -> tuple[Key, Message] | None:
+        """Return the next record and its key, ``None`` if there is no more for this thread; ``done``: the key of its last."""
         with self._changed:
             if done is not None:
                 del self._began[done]
@@ -45,16 +45,16 @@ class Lanes:
                     self._changed.wait()
                 elif (message := next(self._records, None)) is None:
                     return None
-                elif (lane := (message.topic(), message.partition(), message.key())) in self._began:
-                    self._waiting.setdefault(lane, deque()).append(message)
+                elif (key := (message.topic(), message.partition(), message.key())) in self._began:
+                    self._waiting.setdefault(key, deque()).append(message)
                     self._held += 1
                 else:
-                    return self._begin(lane, message)
+                    return self._begin(key, message)
         return None
 
-    def _begin(self, lane: Lane, message: Message) -> tuple[Lane, Message]:
-        self._began[lane] = time.monotonic()
-        return lane, message
+    def _begin(self, key: Key, message: Message) -> tuple[Key, Message]:
+        self._began[key] = time.monotonic()
+        return key, message
 
     def oldest_s(self) -> float:
         """Return how long the record has been in work that has been for longest."""

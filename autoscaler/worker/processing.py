@@ -20,7 +20,7 @@ from autoscaler.worker.consumer import ManagedConsumer
 from autoscaler.worker.dead_letters import DeadLetterError, DeadLetters
 from autoscaler.worker.delivery import Batch
 from autoscaler.worker.error_policy import DeadLetter, Fail, OnError, RefusedError, Skip
-from autoscaler.worker.key_ordered_dispatch import Lanes
+from autoscaler.worker.key_ordered_dispatch import KeyOrderedDispatch
 
 _SAY_S = 0.1  # between two looks at how long records have been in work
 _log = logging.getLogger(__name__)
@@ -119,11 +119,11 @@ class _Work:
     letters: DeadLetters | None
     batch: Batch
     threads: int
-    lanes: Lanes = field(init=False)
+    dispatch: KeyOrderedDispatch = field(init=False)
     _say_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.lanes = Lanes(self._records(), waiting=self.threads)
+        self.dispatch = KeyOrderedDispatch(self._records(), waiting=self.threads)
 
     def run(self, pool: ThreadPoolExecutor | None) -> list[Tally]:
         """Process the batch and return when no record of it is in work any more."""
@@ -134,7 +134,7 @@ class _Work:
                 futures = [pool.submit(self._work) for _ in range(min(self.threads, len(self.batch)))]
                 wait(futures)
             except BaseException:
-                self.lanes.stop()
+                self.dispatch.stop()
                 raise
             tallies = [f.result() for f in futures]
         self._post()
@@ -150,28 +150,28 @@ class _Work:
     def _work(self) -> Tally:
         """Process record after record, as one thread."""
         tally = Tally()
-        taken = self.lanes.take()
+        taken = self.dispatch.take()
         while taken is not None:
-            lane, message = taken
+            key, message = taken
             self._keep_alive()
             try:
                 if not self._ended(message, tally):
-                    self.lanes.stop()
+                    self.dispatch.stop()
                     break
             except BaseException as e:
-                self.lanes.stop()
+                self.dispatch.stop()
                 if isinstance(e, Exception):
                     self.batch.failed_in(message.topic(), message.partition())
                 raise
             tally.ended(len(message), message.timestamp()[1])
-            taken = self.lanes.take(lane)
+            taken = self.dispatch.take(key)
         return tally
 
     def _keep_alive(self) -> None:
         """Let the batch count as begun when the oldest record in work did: one that is stuck is not hidden by the others."""
         if (now := time.monotonic()) >= self._say_at:
             self._say_at = now + _SAY_S
-            self.consumer.keep_alive(self.lanes.oldest_s())
+            self.consumer.keep_alive(self.dispatch.oldest_s())
 
     def _ended(self, message: Message, tally: Tally) -> bool:
         """Bring one record to an end; ``False`` if the batch is over before that."""
@@ -194,7 +194,7 @@ class _Work:
                 return True
             finally:
                 tally.busy_s += time.perf_counter() - began
-            if not self.lanes.pause(self.policy.pause_s):
+            if not self.dispatch.pause(self.policy.pause_s):
                 break
         return False
 

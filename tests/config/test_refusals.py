@@ -121,6 +121,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ({"topics": ["__consumer_offsets"]}, "'__consumer_offsets' is a topic of Kafka's or of the autoscaler's own"),
         ({"topics": ["__autoscaler_control"]}, "'__autoscaler_control' is a topic of Kafka's or of the autoscaler's own"),
         ({"topics": [".."]}, "'..' is no topic's name"),
+        ({"topics": ["^__consumer_.*"]}, "topics.0: '^__consumer_.*' means no topic: one that begins with __ has to be named"),
         ({"topics": []}, "topics: must name at least one, such as [a]"),
         (
             {"topics": [True]},

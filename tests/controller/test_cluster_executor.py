@@ -1,4 +1,4 @@
-"""Lanes run side by side: one that waits keeps no other waiting, and has no two cycles at a time."""
+"""Clusters run side by side: one that waits keeps no other waiting, and has no two cycles at a time."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ def test_one_lane_runs_where_it_is_called() -> None:
 
 
 def test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_done(held: threading.Event) -> None:
-    lanes, ran = ClusterExecutor(0.05), list[str]()
+    clusters, ran = ClusterExecutor(0.05), list[str]()
 
     def waits() -> None:
         ran.append("slow begins")
@@ -29,42 +29,42 @@ def test_a_lane_that_waits_keeps_no_other_waiting_and_is_left_out_until_it_is_do
         ran.append("slow ends")
 
     began = time.monotonic()
-    busy = [lanes.run({"slow": waits, "quick": lambda: ran.append("quick")}) for _ in range(3)]
+    busy = [clusters.run({"slow": waits, "quick": lambda: ran.append("quick")}) for _ in range(3)]
     assert time.monotonic() - began < 5
     assert busy == [frozenset(), {"slow"}, {"slow"}]
     assert sorted(ran) == ["quick", "quick", "quick", "slow begins"]
-    assert 0.05 <= lanes.busy_s < 5
+    assert 0.05 <= clusters.busy_s < 5
     held.set()
-    lanes.close(30)
-    assert lanes.busy_s == 0.0
-    assert lanes.run({"slow": waits, "quick": lambda: ran.append("quick")}) == frozenset()
+    clusters.close(30)
+    assert clusters.busy_s == 0.0
+    assert clusters.run({"slow": waits, "quick": lambda: ran.append("quick")}) == frozenset()
     assert ran.count("slow begins") == 2
 
 
 def test_lanes_that_are_prompt_have_ended_when_the_call_returns() -> None:
-    lanes, ran = ClusterExecutor(30.0), list[str]()
+    clusters, ran = ClusterExecutor(30.0), list[str]()
 
     def work(name: str) -> None:
         let_pass(0.02)
         ran.append(name)
 
     for _ in range(5):
-        assert lanes.run({"a": lambda: work("a"), "b": lambda: work("b")}) == frozenset()
+        assert clusters.run({"a": lambda: work("a"), "b": lambda: work("b")}) == frozenset()
     assert sorted(ran) == ["a"] * 5 + ["b"] * 5
 
 
 def test_what_a_lane_raises_is_raised_also_when_it_was_not_waited_for(held: threading.Event) -> None:
-    lanes, luck = ClusterExecutor(0.01), ("no such luck",)
+    clusters, luck = ClusterExecutor(0.01), ("no such luck",)
 
     def fails() -> None:
         held.wait(30)
         raise ValueError(*luck)
 
-    lanes.run({"a": fails, "b": lambda: None})
+    clusters.run({"a": fails, "b": lambda: None})
     held.set()
-    lanes.close(30)
+    clusters.close(30)
     with pytest.raises(ValueError, match="no such luck"):
-        lanes.run({"a": lambda: None, "b": lambda: None})
+        clusters.run({"a": lambda: None, "b": lambda: None})
     with pytest.raises(ValueError, match="no such luck"):
         ClusterExecutor(30.0).run({"a": fails, "b": lambda: None})
     with pytest.raises(ValueError, match="no such luck"):

@@ -61,9 +61,9 @@ def sums(workers: Workers) -> tuple[int, int, int, int]:
 def assert_in_order(workers: Workers, keys: int = 5) -> None:
     """Records of a key, which go round, were processed in their order."""
     lines = sorted(workers.lines(), key=lambda x: x[4])
-    for lane in {(x[1], x[2] % keys) for x in lines}:
-        offsets = [x[2] for x in lines if (x[1], x[2] % keys) == lane]
-        assert offsets == sorted(offsets), lane
+    for key in {(x[1], x[2] % keys) for x in lines}:
+        offsets = [x[2] for x in lines if (x[1], x[2] % keys) == key]
+        assert offsets == sorted(offsets), key
 
 
 def test_partitions_move_between_workers_with_threads_without_loss_duplicate_or_disorder(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autoscaler.handover.records import Tp
 from autoscaler.worker import BatchReport, Fail, OnError, RefusedError, Skip, process
 from autoscaler.worker.delivery import Batch, Lease, Run
-from autoscaler.worker.key_ordered_dispatch import Lanes
+from autoscaler.worker.key_ordered_dispatch import KeyOrderedDispatch
 from tests.until import let_pass, until
 
 Where = tuple[int, int]
@@ -97,10 +97,10 @@ class Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, record: Record, _batch: Batch) -> None:
-        lane = record.in_partition, record.of_key
+        key = record.in_partition, record.of_key
         with self.lock:
-            self.overlaps += lane in self.in_work
-            self.in_work.add(lane)
+            self.overlaps += key in self.in_work
+            self.in_work.add(key)
             self.together = max(self.together, len(self.in_work))
             self.began.append(record)
         try:
@@ -109,15 +109,15 @@ class Seen:
                 self.ended.append(record)
         finally:
             with self.lock:
-                self.in_work.discard(lane)
+                self.in_work.discard(key)
 
     def in_order(self) -> bool:
         last: dict[tuple[int, bytes | None], int] = {}
         for r in self.began:
-            lane = r.in_partition, r.of_key
-            if last.get(lane, -1) >= r.number:
+            key = r.in_partition, r.of_key
+            if last.get(key, -1) >= r.number:
                 return False
-            last[lane] = r.number
+            last[key] = r.number
         return True
 
 
@@ -415,11 +415,11 @@ def test_nonsense_is_refused() -> None:
 
 
 def test_a_thread_that_waits_for_room_is_woken_by_stop() -> None:
-    lanes = Lanes([Record(0, n) for n in range(5)], waiting=1)  # type: ignore[misc]
-    assert lanes.take() is not None
-    waiting = threading.Thread(target=lanes.take)
+    dispatch = KeyOrderedDispatch([Record(0, n) for n in range(5)], waiting=1)  # type: ignore[misc]
+    assert dispatch.take() is not None
+    waiting = threading.Thread(target=dispatch.take)
     waiting.start()
-    lanes.stop()
+    dispatch.stop()
     waiting.join(30)
     assert not waiting.is_alive()
-    assert not lanes.pause(3600)
+    assert not dispatch.pause(3600)
