@@ -112,8 +112,8 @@ def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:
         return False
     if kinds & _AS_ADVISED:
         return False
-    slots = [m["member"] for m in row["members"] or ()]
-    if slots and all(m.isdecimal() for m in slots):
+    holders = {x["owner"] for x in row["assignment_before"] or ()}
+    if holders and all(x.isdecimal() for x in holders):
         return False  # a slot is given to what takes its partitions from here
     return True if policy is not None or What.FORECAST.value in kinds else None
 
