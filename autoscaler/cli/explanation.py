@@ -7,6 +7,7 @@ that is said. Every sentence about the decision is one of ``core.messages``.
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-6
 _AS_ADVISED = {What.PLACED_BY_LOAD.value, What.FIRST_PLACEMENT.value}  # only said where this controller places
 _LATE_S = 1.0
+_UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # that a client id is made a member id with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def _lines(e: Explanation) -> list[tuple[str, Text | str]]:
     reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail']}")
     lines: list[tuple[str, Text | str]] = [("measured", _measured(row)), ("consumers", _consumers(row))]
     if (hottest := e.hottest) is not None:
-        lines.append(("hottest", _hottest(row, hottest)))
+        lines.append(("hottest", f"{_called(row, hottest['member'])} with {_filled(row, hottest)}"))
     lines.append(("decided", reason))
     if row["limited_by"]:
         lines.append(("limited by", Text(row["limited_by"], style="yellow")))
@@ -172,12 +174,20 @@ def _consumers(row: Row) -> str:
     return f"{count(row['consumers_now'])} there, {count(row['consumers'])} {asked}; {takes}"
 
 
-def _hottest(row: Row, hottest: Mapping[str, Any]) -> str:
+def _called(row: Row, member: str) -> str:
+    """Return what people know a consumer by: its slot, or its client id and host, as far as the record has them."""
+    if member.isdecimal():
+        return member
+    said = (dict(f["texts"] or ()).get("member") for f in row["findings"] or ())
+    return next((x for x in said if x), _UUID.sub("", member) or member)
+
+
+def _filled(row: Row, hottest: Mapping[str, Any]) -> str:
     share = row["usable_bytes_per_s"] / row["capacity_bytes_per_s"] if row["capacity_bytes_per_s"] else 0.0
     can = hottest["capacity_bytes_per_s"] or row["capacity_bytes_per_s"]
     source = (row["capacity_source"] or "").lower()
     usable = f"{rate(can * share)} usable ({share:.0%} of {rate(can)}{', ' + source if source else ''})"
-    return f"{hottest['member']} with {rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
+    return f"{rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
 
 
 def _done(e: Explanation) -> str:

@@ -9,14 +9,13 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.cli import decision_history
 from autoscaler.cli.times import moment, shown, zone_of
 from autoscaler.config.settings import load
 from autoscaler.console.job_state import FINE, Health, judge, read_job
+from autoscaler.console.live import Terminal
 from autoscaler.console.words import lasted
 from autoscaler.errors import Exit
 
@@ -114,8 +113,8 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
+def _console() -> Terminal:
+    return Terminal(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
 
 
 def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str) -> int:

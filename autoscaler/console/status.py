@@ -10,12 +10,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from autoscaler.console.cycle_reader import Cycle, CycleTail
 from autoscaler.console.group_view import View
 from autoscaler.console.job_state import Health, judge, read_job
-from autoscaler.console.live import Screen
+from autoscaler.console.live import Screen, Terminal
 from autoscaler.console.overview import Overview
 from autoscaler.ports import Clock
 
@@ -63,7 +61,7 @@ class Watched:
 
 def once(watched: Watched) -> bool:
     """Print what is now and return whether anything is known of the groups."""
-    console = Console()
+    console = Terminal()
     view = _view(watched)
     latest = _take(view, watched.tail())
     view.health, view.now = watched.health(latest), watched.clock.now()
@@ -98,7 +96,7 @@ def watch(watched: Watched) -> None:
     view, tail, looked_at, latest = _view(watched), watched.tail(), float("-inf"), None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with Screen(Console(), line_every_s=_LINE_EVERY_S) as screen:
+        with Screen(Terminal(), line_every_s=_LINE_EVERY_S) as screen:
             while True:
                 latest = _take(view, tail, latest)
                 if time.monotonic() - looked_at >= _JOB_EVERY_S:
