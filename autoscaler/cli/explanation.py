@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from autoscaler.console.job_state import Health
 
 _ROUNDING = 1e-6
-_AS_ADVISED = {What.PLACED_BY_LOAD.value, What.FIRST_PLACEMENT.value}  # only said where this controller places
 _LATE_S = 1.0
 _UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # that a client id is made a member id with
 
@@ -109,15 +108,13 @@ def _recorded(row: Row, consumers: int, policy: "Policy | None") -> Recorded:
 
 def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:
     """Say whether an assignor of Kafka's places the group, as far as the record and the settings of then tell."""
-    kinds = {f["what"] for f in row["findings"] or ()}
     if policy is not None and policy.assignment == "managed":
-        return False
-    if kinds & _AS_ADVISED:
         return False
     holders = {x["owner"] for x in row["assignment_before"] or ()}
     if holders and all(x.isdecimal() for x in holders):
         return False  # a slot is given to what takes its partitions from here
-    return True if policy is not None or What.FORECAST.value in kinds else None
+    named = any("assignor" in dict(f["texts"] or ()) for f in row["findings"] or ())
+    return True if policy is not None or named else None
 
 
 def drawn(e: Explanation, zone: tzinfo | None, health: "Health") -> Lines:
@@ -169,7 +166,7 @@ def _measured(row: Row) -> str:
 
 
 def _consumers(row: Row) -> str:
-    asked = "would be" if row["mode"] == "advise" else "asked for"
+    asked = "advised" if row["mode"] == "advise" else "asked for"
     takes = f"the load takes {count(row['recommended'])}, no placement fewer than {count(row['lower_bound'])}"
     return f"{count(row['consumers_now'])} there, {count(row['consumers'])} {asked}; {takes}"
 

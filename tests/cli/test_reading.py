@@ -18,6 +18,7 @@ from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.model import Decision, GroupState, LoadSnapshot
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
+from tests.adapters.audit.test_audit_advised import timeline
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = ROOT / "tests" / "adapters" / "audit" / "tables_c3d1acc"
@@ -175,6 +176,16 @@ def test_the_settings_tell_how_much_fewer_must_leave_to_spare_unless_they_have_c
     file.write_text(CONFIG.replace("STATE", str(tmp_path / "state")).replace("orders", decision.group, 1))
     changed = " ".join(run("explain", decision.group, "--config", file).stdout.split())
     assert "the group's settings have changed since" in changed
+
+
+def test_a_group_that_an_assignor_places_is_not_judged_by_placements_of_ours(tmp_path: Path) -> None:
+    """Its decisions say beside it what a placement by load would give: that is another way of consuming."""
+    entry = timeline("native").audit.entries[10]
+    write(tmp_path, Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner=entry.owner))
+    text = " ".join(run("explain", entry.decision.group, "--tables", tmp_path).stdout.split())
+    assert "placed by load" in text
+    assert "what the group's own assignor would give each of them is not recorded" in text
+    assert "would hold it" not in text
 
 
 def test_a_table_of_an_older_release_is_read_without_the_columns_that_it_lacks() -> None:
