@@ -178,7 +178,8 @@ def _status(args: argparse.Namespace) -> int:
     if asked is not None and asked not in names:
         raise SettingsError((f"groups: no group {asked!r}; there are {few_of(names)}",))
     groups = names if asked is None else (asked,)
-    watched = Watched(root=settings.root, groups=groups, trigger_s=settings.measure.trigger_s, clock=SystemClock())
+    trigger_s, flush_s = settings.measure.trigger_s, settings.audit.flush_s
+    watched = Watched(root=settings.root, groups=groups, trigger_s=trigger_s, flush_s=flush_s, clock=SystemClock())
     if args.json:
         text, known = as_json(watched)
         sys.stdout.write(text)

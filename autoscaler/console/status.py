@@ -32,12 +32,14 @@ class Watched:
         root: Its state directory.
         groups: By name; one is shown in full, several at a glance.
         trigger_s: Seconds between its cycles.
+        flush_s: Seconds between writes of its audit, at most.
         clock: That ages are told by.
     """
 
     root: Path
     groups: tuple[str, ...]
     trigger_s: float
+    flush_s: float
     clock: Clock
 
     @property
@@ -56,7 +58,7 @@ class Watched:
 
     def health(self, latest: float | None) -> Health:
         """Return how the job is, which decided last at ``latest``."""
-        return judge(read_job(self.root), latest, self.clock.now(), quiet_s=self.quiet_s)
+        return judge(read_job(self.root), latest, self.clock.now(), quiet_s=self.quiet_s, flush_s=self.flush_s)
 
 
 def once(watched: Watched) -> bool:
@@ -77,7 +79,7 @@ def as_json(watched: Watched) -> tuple[str, bool]:
     lines: dict[str, Cycle] = {c.group: c for c in watched.tail().read() if c.group in watched.groups}
     job, latest = read_job(watched.root), max((c.t for c in lines.values()), default=None)
     now = watched.clock.now()
-    health = judge(job, latest, now, quiet_s=watched.quiet_s)
+    health = judge(job, latest, now, quiet_s=watched.quiet_s, flush_s=watched.flush_s)
     values = {
         "at": now,
         "job": {**health.as_values(), "runs": job.held, "supervisor": job.said.model_dump() if job.said else None},
