@@ -33,8 +33,8 @@ groups:
 Case = Callable[[float], tuple[Decision, LoadSnapshot, GroupState]]
 
 
-def run(command: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "autoscaler.cli", command, *map(str, arguments)]
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "autoscaler.cli", *map(str, arguments)]
     env = os.environ | {"TZ": "UTC", "COLUMNS": "80"} | environment
     return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
 
@@ -221,6 +221,7 @@ def test_what_cannot_be_answered_is_said_with_an_exit_code(tables: Path, tmp_pat
     for arguments, code, said in [
         (("history", "orders", "--tables", tables, "--since", "1h"), 1, "its latest is of 2023-11-15 23:13:20 UTC"),
         (("history", "orders", "--tables", tables, "--since", "soon"), 2, "'soon' is no time: write 2h"),
+        (("history", "orders", "--tables", tables, "--since", iso(T0 + 9), "--until", iso(T0)), 2, "after --until"),
         (("history", "orders", "--tables", tables, "--limit", "0"), 2, "must be a whole number from 1 on"),
         (
             ("explain", "orders", "--tables", tables, "--at", iso(T0 - 1)),
