@@ -25,7 +25,7 @@ from autoscaler.console.group_view import health_text, reason_style, short_steps
 from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.messages import text_of
 from autoscaler.core.sizing.other_counts import Recorded, judge_count
-from autoscaler.model import Finding, TopicPartition
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 
 if TYPE_CHECKING:
@@ -203,11 +203,13 @@ def _done(e: Explanation) -> str:
 def _against(e: Explanation, findings: Sequence[Finding], which: str) -> str:
     """Return what speaks against another number, and where nothing does by load, what held the decision."""
     said = text_of(tuple(findings))
-    if which == "fewer" and [f.what for f in findings] == [What.WOULD_HOLD]:
-        if e.row["limited_by"] and e.row["limited_by"] != "ADVISORY":
-            return f"{said}; {e.row['limited_by']} held it, see above"
-        if e.settings != "same":
-            return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
+    if [f.what for f in findings] != [What.WOULD_HOLD]:
+        return said
+    limit, shrinking = e.row["limited_by"], e.row["reason"] == Reason.UNDERUSED
+    if limit and limit != Reason.ADVISORY and shrinking == (which == "fewer"):
+        return f"{said}; {limit} held it, see above"
+    if which == "fewer" and e.settings != "same":
+        return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
     return said
 
 

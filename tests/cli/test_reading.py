@@ -15,7 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.rows import Cycle
-from autoscaler.model import Decision, GroupState, LoadSnapshot
+from autoscaler.core.decide import History, decide
+from autoscaler.model import Decision, GroupState, LoadSnapshot, Reason
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.audit.test_audit_advised import timeline
@@ -176,6 +177,19 @@ def test_the_settings_tell_how_much_fewer_must_leave_to_spare_unless_they_have_c
     file.write_text(CONFIG.replace("STATE", str(tmp_path / "state")).replace("orders", decision.group, 1))
     changed = " ".join(run("explain", decision.group, "--config", file).stdout.split())
     assert "the group's settings have changed since" in changed
+
+
+def test_a_limit_that_keeps_what_would_hold_is_named(tmp_path: Path) -> None:
+    """The load takes three, and two are the most there may be."""
+    held = b.state(b.owned([0, 1], [2]))
+    snapshot = b.snapshot(b.rates(60.0, 50.0, 50.0), at=T0)
+    decision, _ = decide(b.observation(snapshot, held), History(), b.policy(max_consumers=2), b.moment(T0))
+    assert decision.limited_by == Reason.AT_MAXIMUM
+    write(tmp_path, Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner=held.owner))
+    text = " ".join(run("explain", decision.group, "--tables", tmp_path).stdout.split())
+    assert "why not 1 no placement on 1 consumer keeps each within 80 B/s" in text
+    assert "why not 3 3 consumers would hold it: the hottest would get 60 B/s of 80 B/s usable" in text
+    assert "AT_MAXIMUM held it, see above" in text
 
 
 def test_a_group_that_an_assignor_places_is_not_judged_by_placements_of_ours(tmp_path: Path) -> None:
