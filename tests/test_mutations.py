@@ -111,6 +111,14 @@ ALL = [
         "cli/preflight.py", 'group.get("mode") == "act" and', "",
         "cli/test_cli.py::test_what_starts_the_workers_of_an_acting_group_is_looked_for",
     ),
+    Mutation(
+        "console/job_state.py", "age_s <= quiet_s and", "",
+        "console/test_job_state.py::test_a_job_that_spark_submit_started_itself_is_judged_by_its_cycles",
+    ),
+    Mutation(
+        "core/sizing/other_counts.py", "if needed > count:", "if needed > count + 1:",
+        "core/test_other_counts.py::test_what_another_number_would_have_meant",
+    ),
 ]  # fmt: skip
 
 

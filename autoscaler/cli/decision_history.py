@@ -24,6 +24,7 @@ from autoscaler.errors import SettingsError
 
 if TYPE_CHECKING:
     from autoscaler.adapters.audit.decision_reader import Spell
+    from autoscaler.console.job_state import Health
 
 _HISTORY = "SELECT * FROM history ORDER BY at DESC, `group` LIMIT {limit}"
 _COST = """
@@ -76,9 +77,10 @@ def history(rows: Sequence[Mapping[str, Any]], zone: tzinfo | None = UTC, *, sen
     return out
 
 
-def as_json(group: str, since: datetime, until: datetime, spells: Sequence["Spell"]) -> str:
-    """Return a group's spells as JSON, with times in UTC."""
-    values = {"group": group, "since": since.isoformat(), "until": until.isoformat(), "decisions": [asdict(s) for s in spells]}
+def as_json(group: str, since: datetime, until: datetime, spells: Sequence["Spell"], health: "Health") -> str:
+    """Return a group's spells, and how its job is, as JSON, with times in UTC."""
+    times = {"since": since.isoformat(), "until": until.isoformat()}
+    values = {"group": group, **times, "job": health.as_values(), "decisions": [asdict(s) for s in spells]}
     return json.dumps(values, indent=2, ensure_ascii=False, default=written) + "\n"
 
 

@@ -7,6 +7,7 @@ that is said. Every sentence about the decision is one of ``core.messages``.
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -24,7 +25,7 @@ from autoscaler.console.group_view import health_text, reason_style, short_steps
 from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.messages import text_of
 from autoscaler.core.sizing.other_counts import Recorded, judge_count
-from autoscaler.model import Finding, TopicPartition
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from autoscaler.console.job_state import Health
 
 _ROUNDING = 1e-6
-_AS_ADVISED = {What.PLACED_BY_LOAD.value, What.FIRST_PLACEMENT.value}  # only said where this controller places
 _LATE_S = 1.0
+_UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # that a client id is made a member id with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +108,13 @@ def _recorded(row: Row, consumers: int, policy: "Policy | None") -> Recorded:
 
 def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:
     """Say whether an assignor of Kafka's places the group, as far as the record and the settings of then tell."""
-    kinds = {f["what"] for f in row["findings"] or ()}
     if policy is not None and policy.assignment == "managed":
         return False
-    if kinds & _AS_ADVISED:
-        return False
-    slots = [m["member"] for m in row["members"] or ()]
-    if slots and all(m.isdecimal() for m in slots):
+    holders = {x["owner"] for x in row["assignment_before"] or ()}
+    if holders and all(x.isdecimal() for x in holders):
         return False  # a slot is given to what takes its partitions from here
-    return True if policy is not None or What.FORECAST.value in kinds else None
+    named = any("assignor" in dict(f["texts"] or ()) for f in row["findings"] or ())
+    return True if policy is not None or named else None
 
 
 def drawn(e: Explanation, zone: tzinfo | None, health: "Health") -> Lines:
@@ -137,7 +136,7 @@ def _lines(e: Explanation) -> list[tuple[str, Text | str]]:
     reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail']}")
     lines: list[tuple[str, Text | str]] = [("measured", _measured(row)), ("consumers", _consumers(row))]
     if (hottest := e.hottest) is not None:
-        lines.append(("hottest", _hottest(row, hottest)))
+        lines.append(("hottest", f"{_called(row, hottest['member'])} with {_filled(row, hottest)}"))
     lines.append(("decided", reason))
     if row["limited_by"]:
         lines.append(("limited by", Text(row["limited_by"], style="yellow")))
@@ -167,17 +166,25 @@ def _measured(row: Row) -> str:
 
 
 def _consumers(row: Row) -> str:
-    asked = "would be" if row["mode"] == "advise" else "asked for"
+    asked = "advised" if row["mode"] == "advise" else "asked for"
     takes = f"the load takes {count(row['recommended'])}, no placement fewer than {count(row['lower_bound'])}"
     return f"{count(row['consumers_now'])} there, {count(row['consumers'])} {asked}; {takes}"
 
 
-def _hottest(row: Row, hottest: Mapping[str, Any]) -> str:
+def _called(row: Row, member: str) -> str:
+    """Return what people know a consumer by: its slot, or its client id and host, as far as the record has them."""
+    if member.isdecimal():
+        return member
+    said = (dict(f["texts"] or ()).get("member") for f in row["findings"] or ())
+    return next((x for x in said if x), _UUID.sub("", member) or member)
+
+
+def _filled(row: Row, hottest: Mapping[str, Any]) -> str:
     share = row["usable_bytes_per_s"] / row["capacity_bytes_per_s"] if row["capacity_bytes_per_s"] else 0.0
     can = hottest["capacity_bytes_per_s"] or row["capacity_bytes_per_s"]
     source = (row["capacity_source"] or "").lower()
     usable = f"{rate(can * share)} usable ({share:.0%} of {rate(can)}{', ' + source if source else ''})"
-    return f"{hottest['member']} with {rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
+    return f"{rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
 
 
 def _done(e: Explanation) -> str:
@@ -196,11 +203,13 @@ def _done(e: Explanation) -> str:
 def _against(e: Explanation, findings: Sequence[Finding], which: str) -> str:
     """Return what speaks against another number, and where nothing does by load, what held the decision."""
     said = text_of(tuple(findings))
-    if which == "fewer" and [f.what for f in findings] == [What.WOULD_HOLD]:
-        if e.row["limited_by"] and e.row["limited_by"] != "ADVISORY":
-            return f"{said}; {e.row['limited_by']} held it, see above"
-        if e.settings != "same":
-            return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
+    if [f.what for f in findings] != [What.WOULD_HOLD]:
+        return said
+    limit, shrinking = e.row["limited_by"], e.row["reason"] == Reason.UNDERUSED
+    if limit and limit != Reason.ADVISORY and shrinking == (which == "fewer"):
+        return f"{said}; {limit} held it, see above"
+    if which == "fewer" and e.settings != "same":
+        return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
     return said
 
 

@@ -114,6 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
     stop.add_argument("--config", required=True, help="configuration file")
     stop.set_defaults(run=_stop_workers)
+    completion = commands.add_parser("completion", help="write what a shell reads to complete commands and options")
+    completion.add_argument("shell", metavar="SHELL", choices=("bash",), help="bash")
+    completion.set_defaults(run=_completion)
     commands.add_parser("demo", help="run the whole loop on an embedded broker (demo --help)", add_help=False)
     commands.add_parser("check", help="recompute from the outside what a demo run claims (check --help)", add_help=False)
     return parser
@@ -141,6 +144,13 @@ def _schema(_args: argparse.Namespace) -> int:
     from autoscaler.config.json_schema import text  # noqa: PLC0415  as below
 
     sys.stdout.write(text())
+    return 0
+
+
+def _completion(_args: argparse.Namespace) -> int:
+    from autoscaler.cli.completion import script  # noqa: PLC0415  asked for once in a shell's life
+
+    sys.stdout.write(script(_parser()))
     return 0
 
 
@@ -178,7 +188,8 @@ def _status(args: argparse.Namespace) -> int:
     if asked is not None and asked not in names:
         raise SettingsError((f"groups: no group {asked!r}; there are {few_of(names)}",))
     groups = names if asked is None else (asked,)
-    watched = Watched(root=settings.root, groups=groups, trigger_s=settings.measure.trigger_s, clock=SystemClock())
+    trigger_s, flush_s = settings.measure.trigger_s, settings.audit.flush_s
+    watched = Watched(root=settings.root, groups=groups, trigger_s=trigger_s, flush_s=flush_s, clock=SystemClock())
     if args.json:
         text, known = as_json(watched)
         sys.stdout.write(text)

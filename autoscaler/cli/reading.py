@@ -9,14 +9,14 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.cli import decision_history
-from autoscaler.cli.times import moment, shown, zone_of
+from autoscaler.cli.main import few_of
+from autoscaler.cli.times import TimeError, moment, shown, zone_of
 from autoscaler.config.settings import load
 from autoscaler.console.job_state import FINE, Health, judge, read_job
+from autoscaler.console.live import Terminal
 from autoscaler.console.words import lasted
 from autoscaler.errors import Exit
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _FLUSHES = 2  # that the newest row may wait for
 _FLUSH_S = 60.0
-_FEW = 20  # names of groups in a message
 _WIDE = 140  # columns from which on sentences stand beside their rows
 _PIPED = 160  # columns of a file or a pipe, where nothing says how many there are
 
@@ -65,25 +64,33 @@ class Asked:
         job = read_job(self.root.parent)
         if job.held is None and job.said is None and self.settings is None:
             return FINE  # a copy of the tables: nothing is known of a job
-        return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=_FLUSH_S + _FLUSHES * flush_s)
+        return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=_FLUSH_S + _FLUSHES * flush_s, flush_s=flush_s)
 
 
 def history(args: argparse.Namespace) -> int:
-    """Print what was decided for a group in a time."""
+    """Print what was decided for a group in a time.
+
+    Raises:
+        AutoscalerError: There are no tables, or they cannot be read.
+        TimeError: A time is none.
+    """
     asked = Asked.of(args)
     until = asked.now if args.until is None else moment(args.until, asked.now, asked.zone)
     since = moment(args.since, asked.now, asked.zone)
+    if since > until:
+        raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
     tables = DecisionTables(asked.root)
     spells = tables.spells(args.group, since, until)
     if not spells:
         return _nothing(args.group, tables.groups(), asked, f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}")
     left = len(spells) - args.limit
     spells = spells[-args.limit :]
+    health = asked.health(spells[-1].until) if args.until is None else FINE
     if args.json:
-        sys.stdout.write(decision_history.as_json(args.group, since, until, spells))
+        sys.stdout.write(decision_history.as_json(args.group, since, until, spells, health))
         return 0
     console = _console()
-    if args.until is None and (health := asked.health(spells[-1].until)).text:
+    if health.text:
         console.print(health.text, style="bold red" if health.level == "dead" else "bold yellow", highlight=False)
     rows = [asdict(s) for s in spells]
     draw = decision_history.history if console.width >= _WIDE else decision_history.narrow_history
@@ -94,7 +101,12 @@ def history(args: argparse.Namespace) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Print why a group had its number of consumers at a time."""
+    """Print why a group had its number of consumers at a time.
+
+    Raises:
+        AutoscalerError: There are no tables, or they cannot be read.
+        TimeError: A time is none.
+    """
     from autoscaler.cli import explanation  # noqa: PLC0415  loads the planner
 
     asked = Asked.of(args)
@@ -114,8 +126,8 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
+def _console() -> Terminal:
+    return Terminal(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
 
 
 def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str) -> int:
@@ -124,7 +136,6 @@ def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str
         age = lasted((asked.now - latest[group]).total_seconds())
         said = f"no decision of group {group} {when}; its latest is of {shown(latest[group], asked.zone)}, {age} ago"
     else:
-        names = ", ".join(list(latest)[:_FEW]) + (f" and {len(latest) - _FEW} more" if len(latest) > _FEW else "")
-        said = f"no decision of a group {group} in {asked.root}; there are decisions of {names or 'none'}"
+        said = f"no decision of a group {group} in {asked.root}; there are decisions of {few_of(latest) or 'none'}"
     sys.stderr.write(said + "\n")
     return Exit.FAILED

@@ -18,7 +18,7 @@ from rich.text import Text
 from autoscaler.console.consumers_table import consumers
 from autoscaler.console.cycle_reader import Cycle, Step
 from autoscaler.console.job_state import FINE, Health
-from autoscaler.console.words import clock, consumers_text, count, lasted, partitions, rate, seconds, sparkline
+from autoscaler.console.words import clock, consumers_text, count, lasted, partitions, ranges, rate, seconds, sparkline
 
 _CALM = frozenset({"WITHIN_TARGET", "STABILISING", "COOLING_DOWN", "NOT_WORTH_MOVING", "HANDOVER_IN_PROGRESS", "ADVISORY"})
 _WARNING = frozenset({"NOT_READY", "STALE_INPUT", "WORKER_LOST", "PARTITION_EXCEEDS_CAPACITY", "AT_MAXIMUM", "STUCK_PARTITION"})
@@ -266,9 +266,17 @@ def _changes(changes: Sequence[Cycle], started_at: float | None, width: int) -> 
     return table
 
 
+_GROUPED = frozenset({"add", "remove", "move"})
+
+
+def _counted(actions: Sequence[Step], kind: str) -> list[str]:
+    slots = [int(n) for a in actions if a.kind == kind and (n := a.what.rpartition(" ")[2]).isdecimal()]
+    return [f"{kind} {ranges(slots)}"] if slots else []
+
+
 def short_steps(actions: Sequence[Step]) -> str:
-    """Return actions in a line; of several moves only the partitions are named."""
-    others = [a.what for a in actions if a.kind != "move"]
+    """Return actions in a line: consumers that come or go as ranges, and of several moves only the partitions."""
+    others = [*_counted(actions, "add"), *(a.what for a in actions if a.kind not in _GROUPED), *_counted(actions, "remove")]
     moves = [a for a in actions if a.kind == "move"]
     if len(moves) <= _MOVES_LISTED:
         return ", ".join([*others, *(m.what for m in moves)])

@@ -17,7 +17,10 @@ from autoscaler.console.words import lasted
 _HEALTHY_S = 300.0  # after which spark-submit.sh takes a start for one that went well
 _START_S = 60.0  # that the first decision may take
 _LAST_BYTES = 8_192
+_LONGEST = 200  # characters of a line that is said again
 _SCRIPT = " spark-submit.sh: "
+_WAIT = "the audit's rows wait: "  # as the job's log says it
+_FLUSHES, _SLOW_S = 3, 120.0  # that the tables may go unwritten before that is said
 
 
 class _Said(BaseModel):
@@ -41,12 +44,16 @@ class JobState:
     Attributes:
         held: ``spark-submit.sh`` or the job lives; ``None``: nothing here was ever started by that.
         said: What that script wrote last; ``None`` if it wrote nothing that can be read.
-        last_words: The last line of the log that is the job's own; empty if there is none.
+        last_words: The last line of the log that is the job's own, of a job that ended; empty if there is none.
+        written_at: When the audit's tables were last written; ``None``: there are none.
+        waits: Why they were not written, as the end of the log says it; empty if it does not.
     """
 
     held: bool | None = None
     said: _Said | None = None
     last_words: str = ""
+    written_at: float | None = None
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +84,17 @@ def read_job(root: Path) -> JobState:
     except (OSError, ValueError):
         said = None
     ended_badly = said is not None and said.state != "running" and said.exit_code
-    return JobState(held=_held(root / "supervisor.lock"), said=said, last_words=_last_words(logs) if ended_badly else "")
+    own = [line.strip() for line in _end_of(logs / "job.log") if line.strip() and _SCRIPT not in line]
+    return JobState(
+        held=_held(root / "supervisor.lock"),
+        said=said,
+        last_words=own[-1][:_LONGEST] if own and ended_badly else "",
+        written_at=_written_at(root / "tables"),
+        waits=next((line.partition(_WAIT)[2][:_LONGEST] for line in reversed(own) if _WAIT in line), ""),
+    )
 
 
-def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float) -> Health:
+def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float, flush_s: float = 60.0) -> Health:
     """Return how the job is.
 
     Args:
@@ -88,6 +102,7 @@ def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float
         last_cycle: When it decided last, ``None``: never.
         now: Seconds since the Unix epoch, as ``last_cycle``.
         quiet_s: Seconds without a cycle that are nothing unusual.
+        flush_s: Seconds between writes of the audit, at most.
     """
     said = job.said
     age_s = None if last_cycle is None else max(0.0, now - last_cycle)
@@ -100,7 +115,7 @@ def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float
         text = f"the job keeps ending, with {_code(said)}{_times(said)}{soon}; {decided}{_words_of(job)}"
         return Health(level="dead", text=text)
     if age_s is not None and age_s <= quiet_s and (said is None or last_cycle is None or last_cycle >= said.started_at):
-        return _lately(said, now)
+        return _waiting(job, now, max(_SLOW_S, _FLUSHES * flush_s)) or _lately(said, now)
     if said is not None and said.state == "running":
         since_s = max(0.0, now - said.started_at)
         after = f", after {_code(said)}{_times(said)}" if said.restarts else ""
@@ -120,6 +135,17 @@ def _gone(said: _Said | None, now: float) -> str:
     if not said.exit_code:
         return f"the job does not run: it was told to stop{ago}"
     return f"the job does not run: it ended{ago} with {_code(said)}{_times(said)}"
+
+
+def _waiting(job: JobState, now: float, patience_s: float) -> Health | None:
+    """Return that the audit cannot write, of a job that has run for long enough to have done so."""
+    if job.said is None or job.written_at is None:
+        return None
+    since_s = now - max(job.said.started_at, job.written_at)
+    if since_s < patience_s:
+        return None
+    why = job.waits or "see logs/job.log"
+    return Health(level="warning", text=f"the audit's tables have not been written for {lasted(since_s)}, rows wait: {why}")
 
 
 def _lately(said: _Said | None, now: float) -> Health:
@@ -154,12 +180,20 @@ def _held(lock: Path) -> bool | None:
     return False
 
 
-def _last_words(logs: Path) -> str:
+def _end_of(log: Path) -> list[str]:
+    """Return the last lines of a log; the first of them may be cut."""
     try:
-        with (logs / "job.log").open("rb") as file:
+        with log.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            return file.read().decode(errors="replace").splitlines()
     except OSError:
-        return ""
-    own = [line.strip() for line in lines if line.strip() and _SCRIPT not in line]
-    return own[-1][:200] if own else ""
+        return []
+
+
+def _written_at(tables: Path) -> float | None:
+    """Return when the last commit to any table was: a commit is a new file in the table's log."""
+    logs = [table / "_delta_log" for table in (tables / "decisions", tables / "loads")]
+    try:
+        return max((log.stat().st_mtime for log in logs if log.is_dir()), default=None)
+    except OSError:
+        return None

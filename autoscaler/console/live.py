@@ -13,6 +13,18 @@ from rich.live import Live
 from autoscaler.console.group_view import Progress
 
 
+class Terminal(Console):
+    """A console that leaves it to the program what to do when its output is not read to the end."""
+
+    def on_broken_pipe(self) -> None:
+        """Say that what reads the output has gone away.
+
+        Raises:
+            BrokenPipeError: Always.
+        """
+        raise BrokenPipeError
+
+
 class Shown(Protocol):
     """What a screen can show: a picture for a terminal, and lines for anything else."""
 

@@ -10,12 +10,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from autoscaler.console.cycle_reader import Cycle, CycleTail
 from autoscaler.console.group_view import View
 from autoscaler.console.job_state import Health, judge, read_job
-from autoscaler.console.live import Screen
+from autoscaler.console.live import Screen, Terminal
 from autoscaler.console.overview import Overview
 from autoscaler.ports import Clock
 
@@ -34,12 +32,14 @@ class Watched:
         root: Its state directory.
         groups: By name; one is shown in full, several at a glance.
         trigger_s: Seconds between its cycles.
+        flush_s: Seconds between writes of its audit, at most.
         clock: That ages are told by.
     """
 
     root: Path
     groups: tuple[str, ...]
     trigger_s: float
+    flush_s: float
     clock: Clock
 
     @property
@@ -58,12 +58,12 @@ class Watched:
 
     def health(self, latest: float | None) -> Health:
         """Return how the job is, which decided last at ``latest``."""
-        return judge(read_job(self.root), latest, self.clock.now(), quiet_s=self.quiet_s)
+        return judge(read_job(self.root), latest, self.clock.now(), quiet_s=self.quiet_s, flush_s=self.flush_s)
 
 
 def once(watched: Watched) -> bool:
     """Print what is now and return whether anything is known of the groups."""
-    console = Console()
+    console = Terminal()
     view = _view(watched)
     latest = _take(view, watched.tail())
     view.health, view.now = watched.health(latest), watched.clock.now()
@@ -79,7 +79,7 @@ def as_json(watched: Watched) -> tuple[str, bool]:
     lines: dict[str, Cycle] = {c.group: c for c in watched.tail().read() if c.group in watched.groups}
     job, latest = read_job(watched.root), max((c.t for c in lines.values()), default=None)
     now = watched.clock.now()
-    health = judge(job, latest, now, quiet_s=watched.quiet_s)
+    health = judge(job, latest, now, quiet_s=watched.quiet_s, flush_s=watched.flush_s)
     values = {
         "at": now,
         "job": {**health.as_values(), "runs": job.held, "supervisor": job.said.model_dump() if job.said else None},
@@ -98,7 +98,7 @@ def watch(watched: Watched) -> None:
     view, tail, looked_at, latest = _view(watched), watched.tail(), float("-inf"), None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with Screen(Console(), line_every_s=_LINE_EVERY_S) as screen:
+        with Screen(Terminal(), line_every_s=_LINE_EVERY_S) as screen:
             while True:
                 latest = _take(view, tail, latest)
                 if time.monotonic() - looked_at >= _JOB_EVERY_S:

@@ -61,8 +61,8 @@ def partitions(names: Sequence[str]) -> str:
         else:
             topics.setdefault(name, [])
     if len(topics) == 1:
-        return _ranges(next(iter(topics.values())))
-    return " · ".join(f"{topic} {_ranges(numbers)}".strip() for topic, numbers in sorted(topics.items()))
+        return ranges(next(iter(topics.values())))
+    return " · ".join(f"{topic} {ranges(numbers)}".strip() for topic, numbers in sorted(topics.items()))
 
 
 def bar(value: float, limit: float, capacity: float, width: int) -> Text:
@@ -122,7 +122,8 @@ def _scaled(value: float) -> str:
     return f"{value:.0f} "
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
+    """Return whole numbers compactly: ``0-3, 7``."""
     out: list[list[int]] = []
     for n in sorted(numbers):
         if out and n == out[-1][1] + 1:

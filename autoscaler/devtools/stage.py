@@ -227,6 +227,8 @@ class Stage:
         with self.step("broker stopped"):
             self.broker.stop()
         self._say(f"\ntables  {run.tables}")
+        for question in ("history", "explain"):
+            self._say(f"        .venv/bin/autoscaler {question} {self.group.group} --tables {run.tables}")
         self._say(f"logs    {run.logs}, {run.state / 'logs'}")
         if self.options.keep:
             self._say(f"topic   {run.broker}")

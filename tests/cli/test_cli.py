@@ -251,9 +251,10 @@ def test_status_as_json_has_the_job_and_the_latest_cycle_of_each_group(config: P
     assert run("status", "bills", "--config", str(config), "--json").returncode == 1, "nothing is known of it"
 
 
-def test_what_reads_the_output_may_stop_reading(config: Path) -> None:
+@pytest.mark.parametrize("option", ["--json", "--once"])
+def test_what_reads_the_output_may_stop_reading(config: Path, option: str) -> None:
     cycles(config, cycle(1))
-    command = [sys.executable, "-m", "autoscaler.cli", "status", "--config", str(config), "--json"]
+    command = [sys.executable, "-m", "autoscaler.cli", "status", "--config", str(config), option]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as printing:
         assert printing.stdout is not None
         assert printing.stderr is not None

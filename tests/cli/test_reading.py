@@ -15,9 +15,11 @@ from deltalake import DeltaTable, write_deltalake
 
 from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.rows import Cycle
-from autoscaler.model import Decision, GroupState, LoadSnapshot
+from autoscaler.core.decide import History, decide
+from autoscaler.model import Decision, GroupState, LoadSnapshot, Reason
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
+from tests.adapters.audit.test_audit_advised import timeline
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = ROOT / "tests" / "adapters" / "audit" / "tables_c3d1acc"
@@ -32,8 +34,8 @@ groups:
 Case = Callable[[float], tuple[Decision, LoadSnapshot, GroupState]]
 
 
-def run(command: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "autoscaler.cli", command, *map(str, arguments)]
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "autoscaler.cli", *map(str, arguments)]
     env = os.environ | {"TZ": "UTC", "COLUMNS": "80"} | environment
     return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
 
@@ -177,6 +179,29 @@ def test_the_settings_tell_how_much_fewer_must_leave_to_spare_unless_they_have_c
     assert "the group's settings have changed since" in changed
 
 
+def test_a_limit_that_keeps_what_would_hold_is_named(tmp_path: Path) -> None:
+    """The load takes three, and two are the most there may be."""
+    held = b.state(b.owned([0, 1], [2]))
+    snapshot = b.snapshot(b.rates(60.0, 50.0, 50.0), at=T0)
+    decision, _ = decide(b.observation(snapshot, held), History(), b.policy(max_consumers=2), b.moment(T0))
+    assert decision.limited_by == Reason.AT_MAXIMUM
+    write(tmp_path, Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner=held.owner))
+    text = " ".join(run("explain", decision.group, "--tables", tmp_path).stdout.split())
+    assert "why not 1 no placement on 1 consumer keeps each within 80 B/s" in text
+    assert "why not 3 3 consumers would hold it: the hottest would get 60 B/s of 80 B/s usable" in text
+    assert "AT_MAXIMUM held it, see above" in text
+
+
+def test_a_group_that_an_assignor_places_is_not_judged_by_placements_of_ours(tmp_path: Path) -> None:
+    """Its decisions say beside it what a placement by load would give: that is another way of consuming."""
+    entry = timeline("native").audit.entries[10]
+    write(tmp_path, Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner=entry.owner))
+    text = " ".join(run("explain", entry.decision.group, "--tables", tmp_path).stdout.split())
+    assert "placed by load" in text
+    assert "what the group's own assignor would give each of them is not recorded" in text
+    assert "would hold it" not in text
+
+
 def test_a_table_of_an_older_release_is_read_without_the_columns_that_it_lacks() -> None:
     group = DeltaTable(OLD / "decisions").to_pyarrow_table()["group"][0].as_py()
     assert "RATE_ABOVE_CAPACITY" in run("history", group, "--tables", OLD, "--since", "2000-01-01").stdout
@@ -210,6 +235,7 @@ def test_what_cannot_be_answered_is_said_with_an_exit_code(tables: Path, tmp_pat
     for arguments, code, said in [
         (("history", "orders", "--tables", tables, "--since", "1h"), 1, "its latest is of 2023-11-15 23:13:20 UTC"),
         (("history", "orders", "--tables", tables, "--since", "soon"), 2, "'soon' is no time: write 2h"),
+        (("history", "orders", "--tables", tables, "--since", iso(T0 + 9), "--until", iso(T0)), 2, "after --until"),
         (("history", "orders", "--tables", tables, "--limit", "0"), 2, "must be a whole number from 1 on"),
         (
             ("explain", "orders", "--tables", tables, "--at", iso(T0 - 1)),

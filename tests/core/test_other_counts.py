@@ -33,11 +33,13 @@ def recorded(*rates: float, consumers: int = 2, **changed: object) -> Recorded:
         (recorded(40, 38, consumers=2, calm_bytes_per_s=72.0), 1, [What.WOULD_HOLD, What.NOTHING_TO_SPARE]),
         (recorded(40, 30, consumers=2, calm_bytes_per_s=72.0), 1, [What.WOULD_HOLD]),
         (recorded(40, 30, 20, consumers=2), 3, [What.WOULD_LEAVE_ROOM]),
+        (recorded(40, 41, 42, consumers=2), 3, [What.WOULD_HOLD]),  # two do not: a limit holds it
+        (recorded(30, 30, 30, 30, 30, consumers=2), 3, [What.WOULD_HOLD]),
         (recorded(40, 30, consumers=2), 3, [What.MORE_THAN_PARTITIONS]),
         (recorded(90, 10, 10, consumers=2), 3, [What.ONE_PARTITION_ABOVE]),
         (recorded(40, 30, consumers=2, by_assignor=True), 1, [What.ASSIGNOR_NOT_RECORDED]),
         (recorded(40, 30, consumers=2, by_assignor=None), 1, [What.PLACED_BY_NOT_RECORDED]),
-        (recorded(40, 40, 40, consumers=2, by_assignor=True), 1, [What.CANNOT_HOLD]),  # that is so whoever places
+        (recorded(40, 40, 40, consumers=2, by_assignor=True), 1, [What.CANNOT_HOLD]),  # that is so, whatever places
         (recorded(consumers=2), 1, [What.LOADS_NOT_RECORDED]),  # made from a plan's summary after a crash
         (recorded(40, 30, consumers=2, complete=False), 1, [What.LOADS_LEFT_OUT]),
         (recorded(40, 30, consumers=2, algorithm="LINEAR"), 1, [What.NOT_WORKED_OUT]),

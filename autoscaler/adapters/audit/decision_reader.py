@@ -15,7 +15,6 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from autoscaler.adapters.audit.schema_check import lacking
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, TIMESTAMP, Table, differences
 from autoscaler.errors import SettingsError, TransientError
 
@@ -89,6 +88,7 @@ class DecisionTables:
     def __init__(self, root: Path) -> None:
         """Keep where they are: ``root`` is the directory ``tables``."""
         self._root = root
+        self._opened: dict[str, DeltaTable] = {}  # as they were when they were asked first
 
     def spells(self, group: str, since: datetime, until: datetime) -> tuple[Spell, ...]:
         """Return what was done, and why nothing was, oldest first; what began before ``since`` is told from there on.
@@ -165,22 +165,22 @@ class DecisionTables:
         return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def _open(self, table: Table) -> DeltaTable:
+        if (known := self._opened.get(table.name)) is not None:
+            return known
         path = self._root / table.name
         try:
             there = DeltaTable(path)
-            wrong = [
-                x.path.replace("`", "")
-                for x in differences(table.schema, pa.schema(there.schema().to_arrow()))
-                if x.found is not None
-            ]
-            lost = {x.path.replace("`", "") for x in lacking(table, path)} & {"date", "group", "at", *table.key}
+            found = list(differences(table.schema, pa.schema(there.schema().to_arrow())))
         except TableNotFoundError as e:
             raise SettingsError((f"state_dir: no tables in {self._root}; the job makes them with its first decision",)) from e
         except (DeltaError, OSError, ValueError) as e:
             raise SettingsError((f"state_dir: table {path} cannot be read: {_first_line(e)}",)) from e
+        wrong = [x.path.replace("`", "") for x in found if x.found is not None]
+        lost = {x.path.replace("`", "") for x in found if x.found is None} & {"date", "group", "at", *table.key}
         if wrong or lost:
             said = ", ".join([*(f"another type of {x}" for x in wrong), *(f"no {x}" for x in sorted(lost))])
             raise SettingsError((f"state_dir: table {path} is none that this release can read: it has {said}",))
+        self._opened[table.name] = there
         return there
 
     def _whole(self, table: Table) -> bool:

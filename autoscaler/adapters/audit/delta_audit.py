@@ -59,6 +59,7 @@ _SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # an operator waits for the first answer
 }
 _POOL = "audit"
+_CAUSED = "Caused by: "
 
 
 class DeltaAudit:
@@ -287,5 +288,7 @@ def _check_session(spark: SparkSession) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return an error in one line: Spark says the rest of it in a hundred more."""
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    """Return an error in a line; of one of Java's its root cause, because its own first line names a call of ours only."""
+    lines = str(error).strip().splitlines() or [""]
+    causes = [line.strip().removeprefix(_CAUSED) for line in lines if line.strip().startswith(_CAUSED)]
+    return f"{type(error).__name__}: {causes[-1] if causes else lines[0]}"

@@ -60,7 +60,7 @@ def _unjudged(recorded: Recorded) -> Finding | None:
 
 
 def _without_placing(recorded: Recorded, count: int) -> Finding | None:
-    """Return what is certain whoever places; ``None`` where a placement has to be looked for."""
+    """Return what is certain, whatever places; ``None`` where a placement has to be looked for."""
     usable, rates = recorded.usable_bytes_per_s, recorded.rates
     if count > len(rates):
         return Finding.of(What.MORE_THAN_PARTITIONS, count=count, idle=count - len(rates), listed=len(rates))
@@ -77,23 +77,33 @@ def _without_placing(recorded: Recorded, count: int) -> Finding | None:
     return Finding.of(what, count=count, room_bytes_per_s=count * usable, total_bytes_per_s=total)
 
 
-def _placed(recorded: Recorded, count: int) -> tuple[Finding, ...]:
-    """Return what the group's own algorithm makes of the number."""
-    usable, rates = recorded.usable_bytes_per_s, recorded.rates
+def _owner(recorded: Recorded, count: int) -> Mapping[TopicPartition, int]:
+    """Return where the group's own algorithm places the partitions on so many consumers."""
     name, _, words = recorded.algorithm.partition(" ")
     placing = _INSTEAD if name == _TOO_SLOW else name
     preset = words.partition(" ")[0]
     options: Given = {"preset": preset} if placing == _INSTEAD and preset in PRESETS else {}
-    owner = fit_count(rates, usable, recorded.owner, placing, at_least=count, at_most=count, **options).plan.owner
+    usable = recorded.usable_bytes_per_s
+    return fit_count(recorded.rates, usable, recorded.owner, placing, at_least=count, at_most=count, **options).plan.owner
+
+
+def _hottest(recorded: Recorded, count: int) -> float:
+    return max(consumer_loads(recorded.rates, _owner(recorded, count)).values())
+
+
+def _placed(recorded: Recorded, count: int) -> tuple[Finding, ...]:
+    """Return what the group's own algorithm makes of the number."""
+    usable, rates, owner = recorded.usable_bytes_per_s, recorded.rates, _owner(recorded, count)
+    most = usable * (1 + _ROUNDING)
     hottest = max(consumer_loads(rates, owner).values())
     figures = {"high_bytes_per_s": hottest, "usable_bytes_per_s": usable, "moved": len(moved(recorded.owner, owner))}
-    alone = sorted((p for p, rate in rates.items() if rate > usable * (1 + _ROUNDING)), key=lambda p: (-rates[p], p))
+    alone = sorted((p for p, rate in rates.items() if rate > most), key=lambda p: (-rates[p], p))
     if alone:
-        most = rates[alone[0]]
-        return (Finding.of(What.ONE_PARTITION_ABOVE, count=count, partitions=alone, load_bytes_per_s=most, numbers=figures),)
-    if hottest > usable * (1 + _ROUNDING):
+        first = rates[alone[0]]
+        return (Finding.of(What.ONE_PARTITION_ABOVE, count=count, partitions=alone, load_bytes_per_s=first, numbers=figures),)
+    if hottest > most:
         return (Finding.of(What.NONE_FOUND_TO_HOLD, count=count, numbers=figures),)
-    if count > recorded.consumers:
+    if count > recorded.consumers and _hottest(recorded, recorded.consumers) <= most:
         return (Finding.of(What.WOULD_LEAVE_ROOM, count=count, numbers=figures),)
     holds = Finding.of(What.WOULD_HOLD, count=count, numbers=figures)
     calm = recorded.calm_bytes_per_s

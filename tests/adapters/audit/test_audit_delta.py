@@ -18,7 +18,7 @@ from autoscaler.adapters.audit.decision_json import summarise
 from autoscaler.adapters.audit.schema_check import check_tables
 from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import CapacitySource, Decision, GroupState, HandoverDone, LoadSnapshot
 from autoscaler.ports import ActionOutcome
 from tests.adapters.audit import audit_cases as cases
@@ -268,6 +268,19 @@ def test_history_answers_a_query_and_says_what_is_wrong_with_one(
     assert "nothing_like_this" in capsys.readouterr().err
     assert main(configured(tmp_path)) == 78
     assert "no tables in" in capsys.readouterr().err
+
+
+def test_rows_that_cannot_be_written_are_reported_with_the_root_cause(spark: "SparkSession", tmp_path: Path) -> None:
+    """Java's own first line names nothing but the call that failed."""
+    from autoscaler.adapters.audit.delta_audit import SparkTables  # noqa: PLC0415  needs Spark
+
+    tables = SparkTables(spark, tmp_path, SystemClock())
+    tables.prepare()
+    decision, snapshot, state = cases.calm()
+    cycle = rows.Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner=state.owner)
+    (tmp_path / "decisions" / "date=2023-11-14").write_text("a file where a directory belongs")
+    with pytest.raises(TransientError, match=r"1 rows for .* not written: \w+: \S+FileAlreadyExistsException: .*date=2023"):
+        tables.append("decisions", rows.decisions([cycle]), 1)
 
 
 def test_absent_and_fitting_tables_pass(root: Path, tmp_path: Path) -> None:
