@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from autoscaler.console.words import lasted
 
 _HEALTHY_S = 300.0  # after which spark-submit.sh takes a start for one that went well
-_START_S = 60.0  # that the first decision may take
+_START_S = 120.0  # that the first decision may take, on a machine that is busy
 _LAST_BYTES = 8_192
 _LONGEST = 200  # characters of a line that is said again
 _SCRIPT = " spark-submit.sh: "
@@ -84,7 +84,8 @@ def read_job(root: Path) -> JobState:
     except (OSError, ValueError):
         said = None
     ended_badly = said is not None and said.state != "running" and said.exit_code
-    own = [line.strip() for line in _end_of(logs / "job.log") if line.strip() and _SCRIPT not in line]
+    said_there = [line.rstrip() for line in _end_of(logs / "job.log")]
+    own = [line for line in said_there if line and not line[0].isspace() and _SCRIPT not in line]  # no lines of a stack
     return JobState(
         held=_held(root / "supervisor.lock"),
         said=said,
@@ -112,7 +113,8 @@ def judge(job: JobState, last_cycle: float | None, now: float, *, quiet_s: float
     if said is not None and said.state == "waiting":
         again = max(0.0, (said.again_at or now) - now)
         soon = f"; it is started again in {lasted(again)}"
-        text = f"the job keeps ending, with {_code(said)}{_times(said)}{soon}; {decided}{_words_of(job)}"
+        ended = "keeps ending, with" if said.restarts else "ended with"
+        text = f"the job {ended} {_code(said)}{_times(said)}{soon}; {decided}{_words_of(job)}"
         return Health(level="dead", text=text)
     if age_s is not None and age_s <= quiet_s and (said is None or last_cycle is None or last_cycle >= said.started_at):
         return _waiting(job, now, max(_SLOW_S, _FLUSHES * flush_s)) or _lately(said, now)

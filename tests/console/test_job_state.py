@@ -68,11 +68,11 @@ def test_a_job_that_spark_submit_started_itself_is_judged_by_its_cycles(tmp_path
 
 def test_the_last_line_of_a_log_that_is_the_jobs_own_is_said(tmp_path: Path) -> None:
     root = state(tmp_path, state="waiting", exit_code=1, ended_at=NOW, ran_s=3, again_at=NOW + 1)
-    log = "old\nbootstrap.servers: no broker answers at kafka:9092\n\n2026-11-24 23:07:42 spark-submit.sh: the job ended\n"
-    (root / "logs" / "job.log").write_text(log)
-    assert (
-        "its last line: bootstrap.servers: no broker answers at kafka:9092" in judge(read_job(root), None, NOW, quiet_s=10).text
-    )
+    log = "old\nbootstrap.servers: no broker answers at kafka:9092\n\tat org.apache.spark.Thing.run(Thing.scala:236)\n\n"
+    (root / "logs" / "job.log").write_text(log + "2026-11-24 23:07:42 spark-submit.sh: the job ended\n")
+    said = judge(replace(read_job(root), held=True), None, NOW, quiet_s=10).text
+    assert said.startswith("the job ended with exit code 1 after 3 s; it is started again in 1 s")
+    assert said.endswith("its last line: bootstrap.servers: no broker answers at kafka:9092")
 
 
 def test_an_audit_that_cannot_write_is_said_with_the_reason_of_the_log(tmp_path: Path) -> None:
