@@ -1,7 +1,6 @@
 """What a run of the whole job left in its logs and tables, as figures."""
 
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from tests.bench.processed import Processed, percentile, read
 from tests.bench.waves import Wave
 
 Row = tuple[str, str]
-_MOVE = re.compile(r"move .*-(\d+) \S+->\d+")
 _STEADY_AFTER_S = 0.5
 _BATCH_BYTES = 61  # header of a record batch, message format 2
 
@@ -129,9 +127,9 @@ class Run:
                 continue
             sampled = c["t"] - (c["sample_age_s"] or 0.0)
             crossed = crossed or sampled
-            moved = [int(m[1]) for a in c["actions"] if (m := _MOVE.match(a))]
+            moved = [int(a["partition"]) for a in c["actions"] if a["kind"] == "move"]
             ends = [t for p in moved if (t := taken.get((p, c["epoch"] + 1))) is not None]
-            cold = cold or any(a.startswith("add") for a in c["actions"])
+            cold = cold or any(a["kind"] == "add" for a in c["actions"])
             if not ends:
                 continue
             end, decided = max(ends), c["t"] + c["stages"].get("decide_s", 0.0)
