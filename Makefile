@@ -69,7 +69,7 @@ test: develop jars browser ## every test but those of make chaos and make kubern
 	$(BIN)/python -m pytest -m "not slow and not kubernetes" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 
 # Its output is not this target's: the tests ask for the path themselves.
-kubernetes-test: .venv/developed ## tests on a real Kubernetes control plane, built with Go the first time (a quarter of an hour)
+kubernetes-test: develop jars ## tests on a real Kubernetes control plane, built with Go the first time (a quarter of an hour)
 	@.ci/control-plane >/dev/null || [[ $$? -eq 3 ]]
 	$(BIN)/python -m pytest -m kubernetes $(TESTS) $(ARGS)
 
