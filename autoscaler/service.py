@@ -39,7 +39,7 @@ from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.managed_actuator import ManagedConsumers
 from autoscaler.controller.native_actuator import NativeConsumers
-from autoscaler.errors import Exit, FencedError, SettingsError, TransientError
+from autoscaler.errors import Exit, FencedError, PermanentError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
 from autoscaler.streaming import query
@@ -98,6 +98,7 @@ class Job:
         native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
+        self.names: list[WorkerPool] = []  # of groups that are only advised
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
         self.clusters = ClusterExecutor(patience_s=settings.measure.trigger_s / 2)
@@ -140,14 +141,27 @@ class Job:
             group=group.group,
             topics=group.topics,
             lease_s=self.settings.handover.lease_s,
-            slot_of=registry.naming(group.group),
+            slot_of=self._names(group, site).slot_of,
             clock=self.clock,
         )
 
     def _pool(self, group: Group, site: Site) -> WorkerPool:
         if group.workers is None:  # refused by the settings; keeps the type checker and the reader sure
             raise SettingsError((f"groups.{group.group}: mode act needs workers",))
-        place = registry.Place(
+        return registry.pool_of(group.workers, self._place(group, site))
+
+    def _names(self, group: Group, site: Site) -> WorkerPool:
+        """Return what tells the slots of workers' names, of a group whose pool is not run."""
+        try:
+            names = registry.names_of(group.workers, self._place(group, site))
+        except PermanentError as e:  # of a group that is only advised: said, and who consumes is not told by slot
+            log.warning("group %s: %s", group.group, e)
+            names = registry.names_of(None, self._place(group, site))
+        self.names.append(names)
+        return names
+
+    def _place(self, group: Group, site: Site) -> registry.Place:
+        return registry.Place(
             group=group.group,
             directory=self.settings.root / "workers" / group.group,
             environment={
@@ -158,7 +172,6 @@ class Job:
             },
             clock=self.clock,
         )
-        return registry.pool_of(group.workers, place)
 
     def _placements(self, group: Group, site: Site) -> KafkaPlacements:
         return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
@@ -247,6 +260,8 @@ class Job:
         self.clusters.close(_CLOSE_S)
         with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
             list(beside.map(self._leave, self.sites))
+        for pool in self.names:
+            pool.close()
         self.audit.close()
         self.lines.close()
 

@@ -84,6 +84,14 @@ ALL = [
         "adapters/test_processes.py::test_one_that_keeps_dying_is_started_ever_more_seldom_and_not_beyond_the_limit",
     ),
     Mutation(
+        "adapters/workers/pods/steps.py", "p.rank < max(v.rank for v in rest)", "False",
+        "adapters/test_pods.py::test_nothing_goes_while_one_that_stays_would_be_taken_first",
+    ),
+    Mutation(
+        "adapters/workers/pods/steps.py", "if unmarked := tuple(p for p in rest if not p.doomed)", "if unmarked := ()",
+        "adapters/test_pods.py::test_a_victim_is_marked_first_and_goes_once_the_mark_is_seen",
+    ),
+    Mutation(
         "packing/incremental.py", "after[c] <= max(limit_of(capacity), before[c])", "True",
         "packing/test_repair.py::test_draining_moves_only_what_the_emptied_ones_held",
     ),

@@ -319,6 +319,14 @@ def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) ->
     assert named(tmp_path) == []
 
 
+def test_workers_stop_says_how_consumers_in_kubernetes_are_ended(config: Path) -> None:
+    pods = "{group: orders, workers: {kind: deployment, deployment: shop},"
+    config.write_text(config.read_text().replace("{group: orders,", pods))
+    done = run("workers", "stop", "--config", str(config))
+    assert done.returncode == 0, done.stderr
+    assert "orders: its consumers do not run here: kubectl scale deployment/shop --replicas=0 ends them" in done.stdout
+
+
 def named(directory: Path) -> list[psutil.Process]:
     """Return the living processes that the directory was given to as their last argument."""
     found = []

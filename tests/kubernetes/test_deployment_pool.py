@@ -175,6 +175,13 @@ def test_a_restarted_controller_finds_every_slot(world: PodWorld) -> None:
     assert run(world, 0, 3, 7).running == before.running
 
 
+def test_who_only_asks_for_names_hears_of_them(world: PodWorld) -> None:
+    """As of a group that is set back to advise."""
+    run(world, 0, 3)
+    name, other = world.name_of(3), world.made()
+    until("it is heard", lambda: other.slot_of(name) == 3)
+
+
 def test_pods_that_were_there_before_are_taken_over(bare: PodWorld) -> None:
     bare.deployment(3)
     there = {p.metadata.uid for p in bare.namespace.until_ready(3).values()}

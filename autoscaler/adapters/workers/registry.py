@@ -4,9 +4,8 @@ Asked by the job and by ``autoscaler workers stop``. A pool's module, and the cl
 is configured for it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -69,11 +68,11 @@ def stop(workers: Workers, place: Place) -> str:
             assert_never(unknown)
 
 
-def naming(group: str) -> Callable[[str], int | None]:
-    """Return what tells the slot of a worker by its name, for a group of which no pool is run."""
-    from autoscaler.adapters.workers.process_pool import slot_of  # noqa: PLC0415  loaded only where it is asked for
-
-    return partial(slot_of, group)
+def names_of(workers: Workers | None, place: Place) -> WorkerPool:
+    """Return a pool that is only asked for the slots of its workers' names, of a group that is only advised."""
+    if workers is not None and workers.kind != "processes":
+        return pool_of(workers, place)
+    return _processes(ProcessWorkers(command=("",)), place)  # its names follow from the group's
 
 
 def _processes(workers: ProcessWorkers, place: Place) -> "ProcessPool":

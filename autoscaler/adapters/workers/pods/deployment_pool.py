@@ -7,6 +7,7 @@ call has a deadline. It writes only while it hears, and only while nobody else s
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,11 +19,12 @@ from autoscaler.adapters.workers.pods.pod import COST, DOOMED, SLOT, Pod
 from autoscaler.adapters.workers.pods.seen import SeenDeployment, SeenPods, running
 from autoscaler.adapters.workers.pods.steps import Steps, filled, next_steps
 from autoscaler.config.settings import DeploymentWorkers
-from autoscaler.errors import PermanentError, TransientError
+from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 from autoscaler.model import Hindered, Hindrance
 from autoscaler.ports import Clock, PoolState
 
 log = logging.getLogger(__name__)
+_APPLY_S = 5.0  # after which the rest of the steps is left to the next call
 _SCALERS_S = 30.0  # between two looks whether an autoscaler that is in the way has gone
 
 
@@ -63,8 +65,10 @@ class DeploymentPool:
     # --- ports.WorkerPool ---
 
     def slot_of(self, worker_name: str) -> int | None:
-        """Return the slot of the pod of this name, also if it is gone; ``None`` if it has none."""
+        """Return the slot of the pod of this name, also if it is gone; ``None`` if it has none, or was not heard of yet."""
         with self._lock:
+            with suppress(AutoscalerError):  # which ``observe`` tells
+                self._begin()
             return self._pods.slots.get(worker_name)
 
     def observe(self) -> PoolState:
@@ -257,8 +261,11 @@ class DeploymentPool:
             notes.setdefault(pod.uid, {})[COST] = DOOMED
         for pod in steps.spare:
             notes.setdefault(pod.uid, {})[COST] = None
+        limit = self._clock.monotonic() + _APPLY_S
         for uid, annotations in notes.items():
             self._annotate(alive[uid], annotations)
+            if self._clock.monotonic() > limit:
+                raise TransientError(f"the Kubernetes API takes its time: of {self._name()} the rest follows")
         if steps.replicas is not None:
             leaving = {p.uid for p in steps.leaving}
             self._scale(deployment.replicas, steps.replicas)
