@@ -1,7 +1,9 @@
 """A namespace of a test's own: what it makes there, and what it sees of it."""
 
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client
@@ -10,7 +12,12 @@ from kubernetes.client import exceptions
 
 from tests.until import until
 
-IMAGES = {"idle": ("sleep", "3600"), "shell": ("sh", "-c")}  # what the fake kubelet runs
+CONSUMER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "consumer.py"
+IMAGES = {  # what the fake kubelet runs
+    "idle": ("sleep", "3600"),
+    "shell": ("sh", "-c"),
+    "consumer": (sys.executable, str(CONSUMER)),
+}
 AT_ONCE = [  # pods leave a node that is not heard at once, not after five minutes
     {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
     for why in ("unreachable", "not-ready")
