@@ -283,7 +283,7 @@ def deployment(
         "selector": {"matchLabels": {"app": "d"}, "matchExpressions": rules},
         "template": {"spec": {"containers": [{"name": "w", "env": known if env is None else env}]}},
     }
-    return {"metadata": {"name": "d", "managedFields": list(managed)}, "spec": spec, "status": status or {}}
+    return {"metadata": {"name": "d", "uid": "u", "managedFields": list(managed)}, "spec": spec, "status": status or {}}
 
 
 def test_a_deployment_tells_its_pods_and_who_has_set_their_number() -> None:

@@ -93,7 +93,7 @@ def test_one_that_is_wanted_again_before_it_goes_stays(world: PodWorld) -> None:
     before = run(world, 0, 1)
     call(world, 0, releasable=slots(1))
     assert run(world, 0, 1) == before
-    assert COST not in world.pods()[1].metadata.annotations
+    until("the mark is gone", lambda: (call(world, 0, 1), COST in world.pods()[1].metadata.annotations), lambda seen: not seen[1])
     assert world.replicas() == 2
 
 
@@ -309,6 +309,17 @@ def test_a_deployment_that_is_not_there_is_named_and_found_when_it_comes(bare: P
     until("it is found", lambda: run_if_known(bare), lambda s: s is not None and set(s.running) == {0})
 
 
+def test_a_deployment_that_is_deleted_and_made_anew_is_scaled_again(world: PodWorld) -> None:
+    before = run(world, 0, 1)
+    world.namespace.apps.delete_namespaced_deployment(NAME, world.namespace.name)
+    assert "there is no Deployment" in until("it is missed", lambda: refused(lambda: call(world, 0, 1)))
+    assert "there is no Deployment" not in str(world.pool.observe()), "what was known is shown"
+    world.deployment()
+    after = until("it goes on", lambda: call(world, 0, 1), lambda s: set(s.running) == {0, 1}, passing=PermanentError)
+    until("all are new", lambda: call(world, 0, 1), lambda s: not set(s.running.values()) & set(before.running.values()))
+    assert after
+
+
 def test_a_template_that_does_not_tell_pods_their_names_is_refused(world: PodWorld) -> None:
     world.namespace.deployment("plain", 1)
     pool = world.made(deployment="plain")
@@ -335,6 +346,18 @@ def test_the_rights_that_are_used_are_those_that_the_page_grants(world: PodWorld
     end(world, 0, releasable=slots(1, 2))
     granted = {(g, r, v) for x in role["rules"] for g in x["apiGroups"] for r in x["resources"] for v in x["verbs"]}
     assert until("all are in the log", world.rights_used, lambda used: used == granted)
+
+
+def test_without_the_right_to_see_autoscalers_it_goes_on_and_says_so_once(
+    world: PodWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    role = role_of_the_page()
+    world.grant({"rules": [rule for rule in role["rules"] if "autoscaling" not in rule["apiGroups"]]})
+    world.pool = world.made(world.control_plane.token_of(world.namespace.name, "default"))
+    run(world, 0, 1)
+    said = [r.getMessage() for r in caplog.records if "autoscaler sets its number" in r.getMessage()]
+    assert len(said) == 1
+    assert 'cannot list resource "horizontalpodautoscalers"' in said[0]
 
 
 # --- outages ---

@@ -19,6 +19,7 @@ class Deployment:
     """What the pool needs to know of its Deployment.
 
     Attributes:
+        uid: Another one of the same name has another.
         replicas: How many pods it should have.
         selector: Its label selector, as a query has it.
         writers: Who has written ``replicas`` last, as ``manager at time``, without this controller.
@@ -28,6 +29,7 @@ class Deployment:
         wrong: What a worker in its pods would lack, in words.
     """
 
+    uid: str
     replicas: int
     selector: str
     writers: tuple[str, ...]
@@ -43,6 +45,7 @@ def read_deployment(found: Json, group: str) -> Deployment:
     managed = list(_writers(found["metadata"].get("managedFields") or ()))
     pods = int(status.get("replicas") or 0)
     return Deployment(
+        uid=found["metadata"]["uid"],
         replicas=int(spec.get("replicas", 1)),
         selector=_selector(spec["selector"]),
         writers=tuple(f"{m} at {at}" for m, at in managed if m != MANAGER),

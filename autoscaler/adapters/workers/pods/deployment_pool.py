@@ -58,6 +58,7 @@ class DeploymentPool:
         self._looked: frozenset[int] = frozenset()  # ran at the last look
         self._kept: dict[int, str] = {}  # slots that are to end, and why they do not yet
         self._lowered: _Lowered | None = None
+        self._uid = ""  # of the Deployment that what follows is about
         self._wrote: int | None = None  # the number that this controller has written last; None: none that it knows of
         self._scalers: tuple[str, ...] | None = None  # autoscalers of the Deployment; None: not asked yet
         self._scalers_at = 0.0
@@ -228,6 +229,8 @@ class DeploymentPool:
 
     def _refuse(self, deployment: Deployment) -> None:
         """Raise ``PermanentError`` where another one sets the number of pods: two that do undo each other's decisions."""
+        if deployment.uid != self._uid:  # made anew: whoever made it has set its number
+            self._uid, self._wrote, self._scalers = deployment.uid, None, None
         if deployment.ours:  # also one of which it was not known whether it was written
             self._wrote = deployment.replicas
         foreign = self._wrote is not None and deployment.replicas != self._wrote and bool(deployment.writers)
