@@ -64,7 +64,14 @@ def _client(data: Mapping[str, object]) -> tuple[str, ...]:
     kinds = [w.get("kind") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
     there = find_spec("kubernetes") is not None
     said = "deployment needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
-    return tuple(f"groups.{i}.workers.kind: {said}" for i, kind in enumerate(kinds) if kind == "deployment" and not there)
+    missing = tuple(f"groups.{i}.workers.kind: {said}" for i, kind in enumerate(kinds) if kind == "deployment" and not there)
+    return (*missing, *_kubeconfigs(data))
+
+
+def _kubeconfigs(data: Mapping[str, object]) -> tuple[str, ...]:
+    named = [w.get("kubeconfig") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
+    absent = [(i, x) for i, x in enumerate(named) if isinstance(x, str) and x and not Path(x).expanduser().is_file()]
+    return tuple(f"groups.{i}.workers.kubeconfig: there is no file {x!r}" for i, x in absent)
 
 
 def _absent(command: Sequence[str]) -> list[str]:

@@ -181,6 +181,15 @@ def test_validate_looks_for_what_starts_the_workers(config: Path) -> None:
     assert run("validate", "--config", str(config)).returncode == 0
 
 
+def test_validate_looks_for_the_file_that_says_how_to_connect_to_kubernetes(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    pods = f"{{group: orders, workers: {{kind: deployment, deployment: shop, kubeconfig: {file}}},"
+    config.write_text(config.read_text().replace("{group: orders,", pods))
+    assert f"groups.orders.workers.kubeconfig: there is no file '{file}'" in run("validate", "--config", str(config)).stderr
+    file.touch()
+    assert "there is no file" not in run("validate", "--config", str(config)).stderr
+
+
 def test_what_only_reads_local_files_needs_no_secret(config: Path) -> None:
     refers = '{bootstrap.servers: env:NOT_SET, security.protocol: ssl, ssl.key.password: "file:/not/there"}'
     config.write_text(config.read_text().replace('{bootstrap.servers: "localhost:9092"}', refers))

@@ -165,6 +165,15 @@ def test_five_lines_make_a_group(tmp_path: Path) -> None:
     assert (group.mode, group.min_consumers, group.max_consumers, group.capacity_bytes_per_s) == ("act", 1, 64, None)
 
 
+def test_two_groups_do_not_share_a_deployment(tmp_path: Path) -> None:
+    def group(name: str, namespace: str) -> dict[str, object]:
+        return {"group": name, "topics": ["t"], "workers": {"kind": "deployment", "deployment": "d", "namespace": namespace}}
+
+    shared = {**MINIMAL, "groups": [group("a", "n"), group("b", "n"), group("c", "other")]}
+    assert "groups: a and b name one Deployment, d: give each group its own" in problems(write(tmp_path / "c.yaml", shared))
+    load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group("a", "n"), group("c", "other")]}))
+
+
 def test_settings_stand_in_blocks(tmp_path: Path) -> None:
     data = {
         "scale_up": {"step": 2, "stabilisation": "30s"}, "scale_down": None, "moves": {"cooldown": 7},
