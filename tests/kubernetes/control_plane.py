@@ -6,9 +6,11 @@
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +115,15 @@ class ControlPlane:
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
     # --- its parts ---
+
+    @contextmanager
+    def frozen(self, part: str) -> Iterator[None]:
+        """Let a part do nothing for a while."""
+        self._processes[part].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._processes[part].send_signal(signal.SIGCONT)
 
     def kill_api_server(self) -> None:
         """Kill the API server; what is in etcd stays."""

@@ -1,6 +1,7 @@
 """Workers as pods of a Deployment, on a real API server with real controllers."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ def refused(ask: Callable[[], object]) -> str | None:
     except (TransientError, PermanentError) as e:
         return None if "not been heard of" in str(e) else str(e)
     return None
+
+
+def called(world: PodWorld, *numbers: int) -> PoolState:
+    """Ask for these slots although it is refused, and look."""
+    state = look(world)
+    with suppress(TransientError, PermanentError):
+        world.pool.apply(slots(*numbers), expected=frozenset(state.running), releasable=NOBODY)
+    return world.pool.observe()
 
 
 def run_if_known(world: PodWorld) -> PoolState | None:
@@ -95,6 +104,14 @@ def test_one_that_is_wanted_again_before_it_goes_stays(world: PodWorld) -> None:
     assert run(world, 0, 1) == before
     until("the mark is gone", lambda: (call(world, 0, 1), COST in world.pods()[1].metadata.annotations), lambda seen: not seen[1])
     assert world.replicas() == 2
+
+
+def test_one_that_is_wanted_again_after_the_number_was_lowered_runs_whether_it_went_or_not(world: PodWorld) -> None:
+    run(world, 0, 1)
+    with world.control_plane.frozen("kube-controller-manager"):
+        until("it is lowered", lambda: (call(world, 0, releasable=slots(1)), world.replicas()), lambda seen: seen[1] == 1)
+        until("it is raised", lambda: (call(world, 0, 1), world.replicas()), lambda seen: seen[1] == 2)
+    run(world, 0, 1)
 
 
 def test_while_one_that_stays_is_not_ready_nothing_goes_and_it_is_said(bare: PodWorld) -> None:
@@ -280,6 +297,15 @@ def test_an_autoscaler_of_the_same_deployment_is_refused_by_its_name(bare: PodWo
     with pytest.raises(PermanentError, match="HorizontalPodAutoscaler busy" + (" of ScaledObject queue" if owner else "")):
         bare.pool.apply(slots(0, 1), expected=NOBODY, releasable=NOBODY)
     assert bare.replicas() == 1
+
+
+def test_beside_an_autoscaler_a_pod_that_takes_the_place_of_another_one_is_a_consumer(world: PodWorld) -> None:
+    before = run(world, 0, 1)
+    world.autoscaler("busy", None)
+    world.restart()
+    world.kill(1)
+    state = until("it is replaced", lambda: called(world, 0, 1), lambda s: s.running.get(1) not in {None, before.running[1]})
+    assert state.running[0] == before.running[0]
 
 
 def test_another_writer_of_the_number_is_refused_by_its_name_until_the_number_is_as_it_was(world: PodWorld) -> None:

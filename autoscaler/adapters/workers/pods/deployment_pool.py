@@ -119,7 +119,11 @@ class DeploymentPool:
             )
             to_end = filled(alive.values()).keys() - requested
             self._kept = {s: steps.kept for s in sorted(to_end & releasable) if steps.kept}
-        self._refuse(deployment)
+        try:
+            self._refuse(deployment)
+        except PermanentError:  # pods that are there are consumers all the same
+            self._take(Steps(slots=steps.slots), alive, deployment)
+            raise
         self._take(steps, alive, deployment)
 
     def close(self) -> None:
@@ -161,11 +165,12 @@ class DeploymentPool:
     def _must_be_known(self) -> None:
         """Raise what keeps this pool from knowing anything at all."""
         if self._follows is None or not self._follows.known:
-            raise (self._follows and self._follows.error) or TransientError(f"{self._name()} has not been heard of yet")
+            error = None if self._follows is None else self._follows.error
+            raise _anew(error, f"{self._name()} has not been heard of yet")
         if self._follows_pods is None:
             raise PermanentError(self._missing())
         if not self._follows_pods.known:
-            raise self._follows_pods.error or TransientError(f"the pods of {self._name()} have not been heard of yet")
+            raise _anew(self._follows_pods.error, f"the pods of {self._name()} have not been heard of yet")
 
     def _heard(self) -> Deployment:
         """Return the Deployment as it is now.
@@ -176,7 +181,7 @@ class DeploymentPool:
         self._must_be_known()
         for follows in (self._follows, self._follows_pods):
             if follows is not None and follows.error is not None:
-                raise follows.error
+                raise _anew(follows.error)
         if self._deployment.now is None:
             raise PermanentError(self._missing())
         if wrong := self._deployment.now.wrong:
@@ -199,12 +204,13 @@ class DeploymentPool:
         if lowered is None:
             return
         left = [p for p in lowered.leaving if p.uid in now and now[p.uid].lives]
+        raised = self._deployment.now is not None and self._deployment.now.replicas > lowered.replicas  # so they may stay
         taken = [p for p in lowered.staying if p.uid not in now or not now[p.uid].lives]
         alive = sum(p.lives for p in now.values())
-        if left and not (taken and alive <= lowered.replicas):
+        if left and not raised and not (taken and alive <= lowered.replicas):
             return
         self._lowered = None
-        for pod, kept in zip(taken, left, strict=False):
+        for pod, kept in zip(taken, () if raised else left, strict=False):
             said = f"pod {pod.name} went, and pod {kept.name} stayed"
             log.warning("group %s: the platform ended another pod than it was to: %s", self._group, said)
             if pod.slot is not None:
@@ -307,3 +313,9 @@ class DeploymentPool:
         self._wrote = replicas
         self._deployment.wrote(replicas)
         log.info("group %s: %s has %d pods, had %d", self._group, self._name(), replicas, known)
+
+
+def _anew(error: AutoscalerError | None, otherwise: str = "") -> AutoscalerError:
+    """Return an error that another thread has met as one to raise here: the same one would grow with each time."""
+    kind = PermanentError if isinstance(error, PermanentError) else TransientError
+    return kind(otherwise if error is None else str(error))
