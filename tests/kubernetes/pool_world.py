@@ -95,7 +95,7 @@ class PodWorld:
     def rights_used(self) -> set[tuple[str, str, str]]:
         """Return what the namespace's service account has asked for and was answered well."""
         account = f"system:serviceaccount:{self.namespace.name}:default"
-        asked = [e for e in self.control_plane.audit_log() if e["user"]["username"] == account]
+        asked = [e for e in self.control_plane.audit_log() if e["user"].get("username") == account]
         assert all(e["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST for e in asked), asked
         about = [(e["objectRef"], e["verb"]) for e in asked]
         return {(o.get("apiGroup", ""), "/".join(filter(None, (o["resource"], o.get("subresource")))), v) for o, v in about}

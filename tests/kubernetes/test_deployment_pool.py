@@ -199,6 +199,13 @@ def test_who_only_asks_for_names_hears_of_them(world: PodWorld) -> None:
     until("it is heard", lambda: other.slot_of(name) == 3)
 
 
+def test_a_new_pod_has_its_slot_without_another_call(world: PodWorld) -> None:
+    look(world)
+    world.pool.apply(slots(0, 1, 4), expected=NOBODY, releasable=NOBODY)
+    until("they run", world.pool.observe, lambda s: set(s.running) == {0, 1, 4})
+    assert len(world.pods()) == 3
+
+
 def test_pods_that_were_there_before_are_taken_over(bare: PodWorld) -> None:
     bare.deployment(3)
     there = {p.metadata.uid for p in bare.namespace.until_ready(3).values()}

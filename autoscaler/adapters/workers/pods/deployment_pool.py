@@ -49,7 +49,8 @@ class DeploymentPool:
         self._api = Api(connection(settings.kubeconfig, settings.context))
         self._lock = threading.RLock()
         self._deployment = SeenDeployment(self._lock, group, self._told)
-        self._pods = SeenPods(self._lock, group, settings.deployment)
+        self._acting = threading.Lock()  # held from a choice until it is carried out; ``_lock`` while something is read or noted
+        self._pods = SeenPods(self._lock, group, settings.deployment, self._fill)
         self._follows: Followed | None = None
         self._follows_pods: Followed | None = None
         self._selector = ""
@@ -100,6 +101,10 @@ class DeploymentPool:
             TransientError: Slots run that are not expected, or the API does not answer; observe again.
             PermanentError: Another one sets the number of pods, a right is missing, or a pod would not know who it is; says what.
         """
+        with self._acting:
+            self._apply(requested, expected, releasable)
+
+    def _apply(self, requested: frozenset[int], expected: frozenset[int], releasable: frozenset[int]) -> None:
         with self._lock:
             self._begin()
             deployment = self._heard()
@@ -109,7 +114,7 @@ class DeploymentPool:
             self._verify()
             self._requested = requested
             self._pods.lost = {s: why for s, why in self._pods.lost.items() if s in requested}
-            alive = {u: p for u, p in self._pods.now.items() if p.lives and u not in self._pods.leaving}
+            alive = self._alive()
             steps = next_steps(
                 tuple(alive.values()),
                 replicas=deployment.replicas,
@@ -125,6 +130,24 @@ class DeploymentPool:
             self._take(Steps(slots=steps.slots), alive, deployment)
             raise
         self._take(steps, alive, deployment)
+
+    def _fill(self) -> None:
+        """Give a pod that has come up its slot at once, by what was asked for last: till then its worker is a stranger.
+
+        In the thread that has heard of it; the next call of ``apply`` does what fails here, and says whether a slot whose pod was
+        lost is wanted still.
+        """
+        with self._acting, suppress(AutoscalerError):
+            with self._lock:
+                deployment = self._heard()
+                alive = self._alive()
+                taken, pods = filled(alive.values()).keys() | self._pods.lost, tuple(alive.values())
+                steps = next_steps(pods, replicas=deployment.replicas, requested=self._requested, releasable=frozenset())
+            slots = {u: s for u, s in steps.slots.items() if alive[u].slot is None and s not in taken}
+            self._take(Steps(slots=slots), alive, deployment)
+
+    def _alive(self) -> dict[str, Pod]:
+        return {u: p for u, p in self._pods.now.items() if p.lives and u not in self._pods.leaving}
 
     def close(self) -> None:
         """Hear no more; the pods go on."""

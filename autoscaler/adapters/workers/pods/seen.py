@@ -58,8 +58,9 @@ class SeenPods:
         leaving: Pods whose end was asked for, by uid.
     """
 
-    def __init__(self, lock: threading.RLock, group: str, deployment: str) -> None:
-        self._lock, self._group, self._deployment = lock, group, deployment
+    def __init__(self, lock: threading.RLock, group: str, deployment: str, appeared: Callable[[], None]) -> None:
+        """Begin empty; ``appeared`` is called, without the lock, when there is a pod that fills no slot."""
+        self._lock, self._group, self._deployment, self._appeared = lock, group, deployment, appeared
         self.now: dict[str, Pod] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.slots: OrderedDict[str, int] = OrderedDict()
@@ -72,13 +73,19 @@ class SeenPods:
             here = {found["metadata"]["uid"] for found in objects}
             for uid in [u for u in self.now if u not in here]:
                 self._gone(self.now.pop(uid))
-            for found in objects:
-                self.changed("ADDED", found)
+            new = [self._taken("ADDED", found) for found in objects]
+        if any(new):
+            self._appeared()
 
     def changed(self, kind: str, found: Json) -> None:
         """Take one pod that has changed."""
+        if self._taken(kind, found):
+            self._appeared()
+
+    def _taken(self, kind: str, found: Json) -> bool:
+        """Take one pod, and say whether it is there to stay and fills no slot."""
         if not belongs(found, self._deployment):
-            return
+            return False
         with self._lock:
             pod = read_pod(found)
             before = self.now.get(pod.uid)
@@ -96,6 +103,7 @@ class SeenPods:
                 self.now.pop(pod.uid, None)
             else:
                 self.now[pod.uid] = pod
+            return kind != "DELETED" and pod.lives and pod.slot is None
 
     def wrote(self, uid: str, annotations: Mapping[str, str | None]) -> None:
         """Take the slot that was just written to a pod, and nothing else: what was heard meanwhile may be newer.
