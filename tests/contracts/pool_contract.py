@@ -1,4 +1,4 @@
-"""One contract for ``WorkerPool``: a class of tests for whoever has a pool, on what it calls its world.
+"""One contract for ``WorkerPool``: a class of tests that each pool inherits, on what it calls its world.
 
 A module inherits it as a class whose name begins with ``Test``, and has a fixture ``world``. Pools take a step with each call and
 are called in each cycle, so the tests call until what is meant is there.

@@ -145,7 +145,7 @@ def test_one_that_would_go_takes_the_place_of_one_that_does_not_run(bare: PodWor
 
 
 def test_another_one_that_went_is_said_and_is_a_loss(world: PodWorld, caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody changes the costs between what the pool has heard and what the ReplicaSet does."""
+    """Another writer changes the costs between what the pool has heard and what the ReplicaSet does."""
     before = run(world, 0, 1, 2)
     call(world, 0, 1, releasable=slots(2))
     until("the mark is heard", lambda: [p.slot for p in world.pool._pods.now.values() if p.doomed], lambda found: found == [2])

@@ -2,7 +2,7 @@
 
 The Deployment makes and ends the pods; this pool says how many there should be (its ``scale`` subresource), which slot each fills
 (an annotation) and which ones go (their deletion cost). What runs is heard in the background, so that a look never waits; each
-call has a deadline. It writes only while it hears, and only while nobody else sets the number.
+call has a deadline. It writes only while it hears, and only while no other writer sets the number.
 """
 
 import logging
@@ -258,7 +258,7 @@ class DeploymentPool:
 
     def _refuse(self, deployment: Deployment) -> None:
         """Raise ``PermanentError`` where another one sets the number of pods: two that do undo each other's decisions."""
-        if deployment.uid != self._uid:  # made anew: whoever made it has set its number
+        if deployment.uid != self._uid:  # made anew, with a number of its maker
             self._uid, self._wrote, self._scalers = deployment.uid, None, None
         if deployment.ours:  # also one of which it was not known whether it was written
             self._wrote = deployment.replicas

@@ -1,7 +1,7 @@
 """A collection of API objects, followed by a thread: listed once, then kept by a watch, listed anew where that has a gap.
 
 No polling: in a quiet cluster it costs one request in five minutes. What it hears goes to a sink, in its own thread; what keeps
-it from hearing is told to whoever asks. Knows no kind of object.
+it from hearing stands in ``error``. Knows no kind of object.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """What was heard of a Deployment and its pods, kept as values: sinks of ``followed``, read by the pool.
 
-Also what outlives a pod: which slot its name means, that it has ended and that this was seen. Asks nobody for anything.
+Also what outlives a pod: which slot its name means, that it has ended and that this was seen. Asks for nothing.
 """
 
 import logging
@@ -54,7 +54,7 @@ class SeenPods:
         ended: Instances all of whose containers were seen to have ended: the platform's evidence. A pod that vanishes without
             that, as one that is deleted by force, may still run somewhere; its lease tells.
         slots: The slot of each pod by its name, also of those that are gone.
-        lost: Why a slot's pod is gone, of those whose end nobody here asked for, until the slot runs again.
+        lost: Why a slot's pod is gone, of those whose end this pool did not ask for, until the slot runs again.
         leaving: Pods whose end was asked for, by uid.
     """
 
