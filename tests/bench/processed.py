@@ -52,7 +52,7 @@ def newest_waits(directory: Path) -> list[float]:
     for file in directory.glob("processed-*.log"):
         with file.open("rb") as log:
             log.seek(max(0, file.stat().st_size - 10_000))
-            lines = log.read().decode("utf-8").splitlines()[1:][-100:]
+            lines = log.read().decode("utf-8").rpartition("\n")[0].splitlines()[1:][-100:]  # the last one may be half written
         if lines:
             out.append(max(int(done_ns) / 1e9 - int(append_ms) / 1e3 for *_, done_ns, append_ms in (x.split() for x in lines)))
     return out
