@@ -87,6 +87,11 @@ def class_path(bundle: Bundle) -> str:
     return f"{fetch(bundle)}{os.sep}*"
 
 
+def class_archive(bundle: Bundle) -> Path:
+    """Return where the bundle's classes lie as this machine's Java keeps them, for quicker starts; it need not be there."""
+    return _beside(directory(bundle), f"{_java_version(Path(java()))}.jsa")
+
+
 def java() -> str:
     """Return the java executable: of ``JAVA_HOME``, else of ``PATH``.
 

@@ -4,6 +4,7 @@ Which tests ``make unit`` runs is decided here and nowhere else (``NEEDS``, ``FO
 that fails leaves what it said, logs and stacks in ``.run/failed``.
 """
 
+import functools
 import gc
 import os
 import re
@@ -85,11 +86,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by what a test asks for, so that nobody has to remember to, and begin with the files that take long.
+    """Mark by what a test asks for, so that no author has to remember to, and begin with what takes long.
 
-    Files go to the process that is free: the many quick ones at the end keep all processes busy until the end.
+    Files go to the process that is free (``pytest_xdist_make_scheduler``): the many quick ones at the end keep all processes busy
+    until the end.
     """
-    heaviest, many = dict[Path, int](), Counter(item.path for item in items)
+    heaviest, longest, many = dict[Path, int](), dict[Path, float](), Counter(item.path for item in items)
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
         needed = {mark for mark, fixtures in NEEDS.items() if names & fixtures}
@@ -98,7 +100,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in sorted(needed) or ["unit"]:
             item.add_marker(mark)
         heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
-    items.sort(key=lambda i: (-heaviest[i.path], -many[i.path], i.path))
+        limit = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
+    items.sort(key=lambda i: (-heaviest[i.path], -longest[i.path], -many[i.path], i.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With ``--dist loadfile``: the tests of a file in one process, and all files that use the Spark session in the same one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  the hook is called only where it is installed
+
+    class OneSession(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "spark" if _names_spark(file) else file
+
+    return OneSession(config, log)
+
+
+@functools.cache
+def _names_spark(file: str) -> bool:
+    return "SparkSession" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:

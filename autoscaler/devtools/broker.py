@@ -191,7 +191,9 @@ class Node:
 
     def _java(self, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / f'log4j2-{self.number}.properties'}"
-        return [jars.java(), *self._jvm, logging, "-cp", jars.class_path(self._bundle), *arguments]
+        archive = jars.class_archive(self._bundle)
+        known = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+        return [jars.java(), *known, *self._jvm, logging, "-cp", jars.class_path(self._bundle), *arguments]
 
 
 class Cluster:

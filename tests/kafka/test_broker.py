@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 from kafka import KafkaAdminClient
 
+from autoscaler import jars
+from autoscaler.devtools import class_archive
 from autoscaler.devtools.broker import USERS, Broker, BrokerError, Cluster, _new_cluster_id
 from tests.conftest import create_topic
 from tests.until import until
@@ -75,6 +77,25 @@ def test_a_broker_that_cannot_start_shows_its_log_and_what_to_do(tmp_path: Path)
     with pytest.raises(BrokerError, match=r"(?s)num\.io\.threads.*What to do"):
         node.start()
     assert not node.nodes[0].running
+
+
+def test_classes_are_kept_for_later_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "classes.jsa"
+    monkeypatch.setattr(jars, "class_archive", lambda _: place)
+    assert class_archive.make() == place
+    made = place.stat()
+    assert class_archive.make().stat() == made, "a second call makes nothing anew"
+    with Broker(tmp_path / "broker", heap_mb=128) as node:
+        assert node.pid is not None
+        assert str(place) in {f.path for f in psutil.Process(node.pid).memory_maps()}
+
+
+def test_classes_that_cannot_be_read_hold_no_broker_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "classes.jsa"
+    place.write_bytes(b"none" * 1000)
+    monkeypatch.setattr(jars, "class_archive", lambda _: place)
+    with Broker(tmp_path / "broker", heap_mb=128) as node:
+        assert node.nodes[0].running
 
 
 def test_logs_are_appended_over_restarts(own_broker: Broker) -> None:

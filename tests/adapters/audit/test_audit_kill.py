@@ -10,16 +10,14 @@ from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from autoscaler.adapters.audit.tables import TABLES
 from tests.adapters.audit.audit_victim import LIFE
 from tests.until import let_pass, until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLS = 2
@@ -64,8 +62,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.wait(30)
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(420)
-def test_kills_lose_and_double_no_row_of_what_acted(spark: "SparkSession", tmp_path: Path) -> None:
+def test_kills_lose_and_double_no_row_of_what_acted(tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     pauses = random.Random(seed)
@@ -88,7 +87,7 @@ def test_kills_lose_and_double_no_row_of_what_acted(spark: "SparkSession", tmp_p
     finally:
         end(last)
     assert not list((tmp_path / "tables" / "journal").glob("*.jsonl"))
-    held = {name: spark.read.format("delta").load(str(tmp_path / "tables" / name)).toArrow().to_pylist() for name in TABLES}
+    held = {name: DeltaTable(str(tmp_path / "tables" / name)).to_pyarrow_table().to_pylist() for name in TABLES}
     for name, table in TABLES.items():
         twice = [k for k, n in Counter(tuple(r[c] for c in table.key) for r in held[name]).items() if n > 1]
         assert not twice, name
