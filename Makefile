@@ -14,7 +14,7 @@ UNIT_PROCESSES ?= auto
 PROCESSES ?= 4
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install develop java browser jars demo check unit test kubernetes-test chaos bench evaluate docs clean
+.PHONY: help install develop java browser prometheus jars demo check unit test kubernetes-test chaos bench evaluate docs clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -29,7 +29,10 @@ java: ## look for Java 17 or later; YES=1 installs it with the system's package 
 	@YES="$(YES)" .ci/java
 
 browser: ## look for Chromium, which some tests need; YES=1 installs it with the system's package manager
-	@YES="$(YES)" .ci/browser
+	@YES="$(YES)" .ci/package chromium
+
+prometheus: ## look for Prometheus, which some tests need; YES=1 installs it with the system's package manager
+	@YES="$(YES)" .ci/package prometheus
 
 .venv/bin/python:
 	@.ci/python
@@ -65,7 +68,7 @@ unit: .venv/tested .venv/kernels ## every test that needs neither Java nor jars 
 	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) $(TESTS) $(ARGS)
 
 # Most tests of a broker or a job wait: four processes keep two cores busy. ARGS="-n 0" runs them one after the other.
-test: develop jars browser ## every test but those of make chaos and make kubernetes-test: unit, and the real broker, Spark, Delta and browser
+test: develop jars browser prometheus ## every test but those of make chaos and make kubernetes-test: unit, and the real broker, Spark, Delta, browser and Prometheus
 	@$(BIN)/python -m autoscaler.devtools.class_archive >/dev/null
 	$(BIN)/python -m pytest -m "not slow and not kubernetes" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
@@ -46,6 +47,9 @@ from autoscaler.streaming import query
 from autoscaler.streaming.trigger_times import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
 from autoscaler.topic_selection import names, subscribed
+
+if TYPE_CHECKING:
+    from autoscaler.adapters.http.endpoint import Endpoint
 
 _CLOSE_S = 5.0
 _WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that may be missed
@@ -98,12 +102,21 @@ class Job:
         native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
+        self.endpoint = self._endpoint()
         self.names: list[WorkerPool] = []  # of groups that are only advised
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
         self.clusters = ClusterExecutor(patience_s=settings.measure.trigger_s / 2)
         self.waits = Waits(_WAITS_S)
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
+
+    def _endpoint(self) -> "Endpoint | None":
+        """Return what answers over HTTP; ``None`` if the configuration names no address."""
+        if (address := self.settings.http.address) is None:
+            return None
+        from autoscaler.adapters.http.endpoint import Endpoint  # noqa: PLC0415  a job that opens no port loads none of it
+
+        return Endpoint(self.settings, address, self.clock, self.audit.waiting)
 
     def _controller(self, group: Group, site: Site) -> GroupController:
         return GroupController(
@@ -242,11 +255,12 @@ class Job:
         observation: Observation,
         stages: Mapping[str, float],
     ) -> None:
-        self.lines.write(
-            cycle_record(
-                cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
-            )
+        line = cycle_record(
+            cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
         )
+        self.lines.write(line)
+        if self.endpoint is not None:
+            self.endpoint.take(line, snapshot.loads, observation.state.completed if observation.state else ())
 
     def _leave(self, site: Site) -> None:
         for group in site.groups:
@@ -256,6 +270,8 @@ class Job:
     def close(self) -> None:
         """Write what is left and let go; workers go on."""
         self.watchdog.stop()
+        if self.endpoint is not None:
+            self.endpoint.close()
         self.upkeep.close()
         self.clusters.close(_CLOSE_S)
         with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
@@ -315,6 +331,8 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
     stream = query.start(spark, settings, job.on_snapshots)
     job.watchdog.start()
+    if job.endpoint is not None:
+        job.endpoint.start()
     job.upkeep.start()
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
     while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):

@@ -34,7 +34,9 @@ OPTIONAL = "optional data"  # how the reason of a skip begins that --no-skips le
 # What a test needs besides Python and the package is told by the fixtures it asks for or by its folder. One that needs nothing of
 # it is a unit test: whatever it does, it finds no Java.
 NEEDS = {"spark": {"spark"}, "broker": {"broker", "three_brokers", "secure_broker", "own_broker", "make_topic"}, "java": {"java"}}
-FOLDERS = {ROOT / "tests" / "kafka": "broker", ROOT / "tests" / "browser": "browser", ROOT / "tests" / "kubernetes": "kubernetes"}
+FOLDERS = {ROOT / "tests" / name: mark for name, mark in (
+    ("kafka", "broker"), ("browser", "browser"), ("kubernetes", "kubernetes"), ("prometheus", "prometheus"),
+)}  # fmt: skip
 MARKS = {
     "unit": "needs neither Java nor jars nor a browser: make unit",
     "spark": "needs a Spark session (Java)",
@@ -42,6 +44,7 @@ MARKS = {
     "java": "starts Java itself",
     "browser": "needs Chromium",
     "kubernetes": "needs a Kubernetes control plane (Go): make kubernetes-test",
+    "prometheus": "needs Prometheus and its promtool",
     "slow": "longer than a minute; part of make chaos, left out of make test",
 }
 HEAVY = {"spark": 2, "broker": 1}

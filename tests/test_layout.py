@@ -57,7 +57,7 @@ def test_the_wheel_holds_no_demo_and_no_evaluation() -> None:
     assert not [p for p in packages if p.startswith(("autoscaler.devtools", "autoscaler.evaluation", "tests"))]
 
 
-TIERS = {"bench", "browser", "contracts", "docs", "kafka", "kubernetes", "properties", "scenarios"}
+TIERS = {"bench", "browser", "contracts", "docs", "kafka", "kubernetes", "prometheus", "properties", "scenarios"}
 
 
 def test_tests_lie_in_folders_named_like_what_they_test() -> None:

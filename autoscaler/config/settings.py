@@ -28,6 +28,8 @@ from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 _URL = re.compile(r"^\w+:/")
+_LISTEN = re.compile(r"^([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$", re.ASCII)
+_MOST_PORT = 65_535
 
 
 class Measure(BaseModel):
@@ -152,6 +154,35 @@ class Audit(BaseModel):
         return None if self.keep_s is None else int(self.keep_s // DAY_S)
 
 
+def _host_and_port(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _address(listen: str) -> str:
+    if not _LISTEN.match(listen) or not 0 < _host_and_port(listen)[1] <= _MOST_PORT:
+        raise ValueError(f"must be host:port, such as 127.0.0.1:9301 or [::1]:9301, not {listen!r}")
+    return listen
+
+
+class Http(BaseModel):
+    """What the job answers over HTTP: /metrics, /advice/GROUP, /healthz and /readyz."""
+
+    model_config = _STRICT
+
+    listen: Annotated[str, AfterValidator(_address)] | None = None
+    """host:port, such as 127.0.0.1:9301 or 0.0.0.0:9301; null: no port is opened; there is no login, see docs/tasks/feed.md"""
+    partitions: bool = False
+    """metrics of each partition too, of which a large group has thousands"""
+    advice_max_age_s: Annotated[Seconds, Field(gt=0)] = 60.0
+    """seconds after which advice is too old to be given: the answer is then a 503, and a scaler holds its number"""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Return host and port; ``None`` if nothing is answered."""
+        return None if self.listen is None else _host_and_port(self.listen)
+
+
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command or workers.deployment)"
 _NOT_MANAGED = "workers.kind deployment needs assignment managed: consumers that subscribe are scaled as processes only"
 
@@ -201,6 +232,8 @@ class Settings(BaseModel):
     """timing of the protocol between controller and workers"""
     audit: Audit = Audit()
     """how often decisions are written, and how long they are kept"""
+    http: Http = Http()
+    """what the job answers over HTTP, to Prometheus, scalers and probes; off by default"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

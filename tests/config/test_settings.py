@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from autoscaler.config.json_schema import schema, text
 from autoscaler.config.policy import Window
 from autoscaler.config.setting_paths import PATHS, SECTIONS
-from autoscaler.config.settings import Audit, Group, Handover, Measure, Workers, load
+from autoscaler.config.settings import Audit, Group, Handover, Http, Measure, Workers, load
 from autoscaler.config.yaml_file import read
 from tests.config.files import BEGINNING, EVERY_SETTING, MINIMAL, ROOT, SETTINGS, models_in, problems, window, write
 
@@ -134,6 +134,7 @@ OLD = {
     "Group": "groups: [{group: g, topics: [t], NAME: 1}]", "Window": "groups: [{group: g, topics: [t], windows: [{NAME: 1}]}]",
     "Workers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
     "Handover": "handover: {NAME: 1}", "Audit": "audit: {NAME: 1}",
+    "Http": "http: {NAME: 1}",
 }  # fmt: skip
 
 
@@ -144,7 +145,7 @@ def test_a_name_of_before_is_refused_with_the_one_of_now(tmp_path: Path, model: 
 
 
 def test_every_name_of_the_table_is_a_setting() -> None:
-    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit)}
+    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit, Http)}
     for model, table in PATHS.items():
         assert set(table) <= set(models[model].model_fields)
         assert len(set(table.values())) == len(table)

@@ -72,7 +72,11 @@ def test_every_link_and_anchor_resolves(page: Path) -> None:
 
 
 def test_pages_that_code_and_settings_name_are_there() -> None:
-    files = [*(ROOT / "autoscaler").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "conf").iterdir()]
+    files = [
+        *(ROOT / "autoscaler").rglob("*.py"),
+        *(ROOT / "jobs").glob("*.py"),
+        *(f for f in (ROOT / "conf").rglob("*") if f.is_file()),
+    ]
     said = {page for f in files for page in re.findall(r"docs/[\w/-]+\.md", f.read_text(encoding="utf-8"))}
     assert said
     assert [page for page in sorted(said) if not (ROOT / page).is_file()] == []

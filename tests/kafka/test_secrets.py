@@ -1,5 +1,7 @@
 """The whole job on a broker that asks for a password: where it may be read by, and that it is written nowhere else."""
 
+import http.client
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,9 +37,35 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         it = Shop(broker, tmp_path / "shop")
         settings = yaml.safe_load(it.config.read_text())
         settings["clusters"] = [{"connection": broker.connection("job")}]
+        settings["http"] = {"listen": f"127.0.0.1:{free_port()}", "partitions": True}
         it.config.write_text(yaml.safe_dump(settings))
         yield it
         it.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def served(shop: Shop) -> str:
+    """Return all that the job answers over HTTP, once it has decided its group."""
+    host, port = yaml.safe_load(shop.config.read_text())["http"]["listen"].split(":")
+
+    def ask(path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    until("it is ready", lambda: ask("/readyz")[0], lambda status: status == http.HTTPStatus.OK)
+    metrics, advice = ask("/metrics")[1], ask(f"/advice/{GROUP}")[1]
+    assert "autoscaler_consumers_recommended{" in metrics
+    return metrics + advice
 
 
 def processed(shop: Shop) -> int:
@@ -91,11 +119,12 @@ def test_a_password_is_in_no_log_table_plan_argument_or_environment(shop: Shop) 
         producer.produce(TOPIC, b"x" * 200, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
     shop.wait("everything is processed", lambda: processed(shop) >= RECORDS)
-    said = processes(shop)
+    said, answered = processes(shop), served(shop)
     job.terminate()
     job.wait(60)
     shop.end_workers()
-    everything = {"processes": said, "tables": tables(shop), "control log": logs(shop).decode(errors="replace")}
+    everything = {"processes": said, "tables": tables(shop), "control log": logs(shop).decode(errors="replace"),
+                  "http": answered}  # fmt: skip
     for where, text in everything.items():
         assert GROUP in text, f"{where}: nothing was found, so nothing was shown"
         assert UNSAID not in text, where

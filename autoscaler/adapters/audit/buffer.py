@@ -84,6 +84,12 @@ class Buffer:
         """Return whether what waits should be written now, lest something is dropped."""
         return self._weight > self.max_partitions // 2
 
+    def waiting(self) -> tuple[int, float | None]:
+        """Return how many cycles wait, and when the oldest of them was decided (seconds since 1970; ``None``: none waits)."""
+        with self._guard:
+            queues = [q for q in (self._plain, self._due, self._kept) if q]
+            return sum(map(len, queues)), min((q[0].cycle.decision.at for q in queues), default=None)
+
     def take(self, *, acted_only: bool = False) -> Batch | None:
         """Take out what waits, or of that only what acted or was handed over; ``None`` if nothing of it waits."""
         with self._guard:

@@ -150,6 +150,10 @@ class DeltaAudit:
         )
         self._flusher.complete(recovered(decision, outcomes, cluster=self._cluster_of.get(decision.group)))
 
+    def waiting(self) -> tuple[int, float | None]:
+        """Return how many cycles have no rows yet, and when the oldest of them was decided (seconds since 1970)."""
+        return self._flusher.waiting()
+
     def close(self) -> None:
         """Write what is left, for ``close_timeout_s`` at most; the session must still be alive."""
         self._flusher.close(self._close_timeout_s)

@@ -126,6 +126,14 @@ class Flusher:
         if self._batch is not None:
             self._write(self._batch)
 
+    def waiting(self) -> tuple[int, float | None]:
+        """Return how many cycles are not written yet, and when the oldest of them was decided; see ``Buffer.waiting``."""
+        count, oldest = self._buffer.waiting()
+        taken = self._batch.entries if self._batch is not None else ()  # being written, or left by a failure
+        return count + len(taken), min(
+            (at for at in (oldest, *(e.cycle.decision.at for e in taken)) if at is not None), default=None
+        )
+
     def close(self, timeout_s: float) -> None:
         """Write what is left, for at most ``timeout_s``; what acted and could not be written stays in the journal."""
         with self._start:

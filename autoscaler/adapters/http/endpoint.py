@@ -1,0 +1,36 @@
+"""The job's HTTP endpoint: metrics, answers and server of one configuration, put together."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autoscaler.adapters.http.metrics import Backlog, Cycle, JobMetrics
+from autoscaler.adapters.http.server import Answers, Health, Server
+from autoscaler.config.settings import Settings
+from autoscaler.model import HandoverDone, PartitionLoad
+from autoscaler.ports import Clock
+
+
+class Endpoint:
+    """Answers on the address that the configuration names, of what it is told."""
+
+    def __init__(self, settings: Settings, address: tuple[str, int], clock: Clock, backlog: Backlog) -> None:
+        """Open nothing yet; ``address`` is host and port."""
+        http = settings.http
+        health = Health(groups=len(settings.groups), oldest_s=settings.measure.watchdog_s, advice_max_age_s=http.advice_max_age_s)
+        self._metrics = JobMetrics(clock, backlog, partitions=http.partitions)
+        self._server = Server(address, Answers(self._metrics, health, clock))
+
+    def start(self) -> None:
+        """Begin to answer, and to count the messages of the process' log."""
+        logging.getLogger().addHandler(self._metrics.handler)
+        self._server.start()
+
+    def take(self, line: Mapping[str, Any], loads: tuple[PartitionLoad, ...], handovers: Iterable[HandoverDone]) -> None:
+        """Take in a group's cycle: its line of ``cycles.jsonl``, what was measured, and the handovers that it saw finished."""
+        self._metrics.take(Cycle(line=line, loads=loads), handovers)
+
+    def close(self) -> None:
+        """Answer no more."""
+        logging.getLogger().removeHandler(self._metrics.handler)
+        self._server.close()
