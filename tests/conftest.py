@@ -48,6 +48,9 @@ MARKS = {
     "slow": "longer than a minute; part of make chaos, left out of make test",
 }
 HEAVY = {"spark": 2, "broker": 1}
+# A Spark session takes 15 s of processor time to start, and three brokers 8 % of a core for as long as they are there: files that
+# name one of these share it in one process
+DEAR = ("SparkSession", "three_brokers", "secure_broker")
 NO_JAVA = """\
 #!/bin/sh
 echo "$PPID: java $*" >>"{told}"
@@ -105,27 +108,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
         limit = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
-    items.sort(key=lambda i: (-heaviest[i.path], -longest[i.path], -many[i.path], i.path))
+    items.sort(key=lambda i: (not _shares(i.path), -heaviest[i.path], -longest[i.path], -many[i.path], i.path))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With ``--dist loadfile``: the tests of a file in one process, and all files that use the Spark session in the same one."""
+    """With ``--dist loadfile``: the tests of a file in one process, and files that share what is dear in the same one."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  the hook is called only where it is installed
 
-    class OneSession(LoadScopeScheduling):  # type: ignore[misc]
+    class Sharing(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
-            return "spark" if _names_spark(file) else file
+            return _shares(ROOT / file) or file
 
-    return OneSession(config, log)
+    return Sharing(config, log)
 
 
 @functools.cache
-def _names_spark(file: str) -> bool:
-    return "SparkSession" in (ROOT / file).read_text(encoding="utf-8")
+def _shares(file: Path) -> str:
+    """Return which dear thing of a whole run the tests of a file share with others; empty: none."""
+    text = file.read_text(encoding="utf-8")
+    return next((dear for dear in DEAR if dear in text), "")
 
 
 def pytest_collection_finish() -> None:

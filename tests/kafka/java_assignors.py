@@ -20,7 +20,8 @@ def java() -> Iterator[JavaGateway]:
     """Start a Java process that has the broker's classes, and end it."""
     jars.fetch(jars.KAFKA)
     port, secret = launch_gateway(
-        classpath=jars.class_path(jars.KAFKA), javaopts=["-Xmx96m"], java_path=jars.java(), die_on_exit=True, enable_auth=True,
+        classpath=jars.class_path(jars.KAFKA), javaopts=["-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+        java_path=jars.java(), die_on_exit=True, enable_auth=True,
     )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
     try:
