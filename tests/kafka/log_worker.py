@@ -74,6 +74,8 @@ class LogWorker:
                 self._release(tp, self._plan.epoch.number if self._plan else 0)
             self._send(CONTROL_TOPIC, Left(group=self._group, worker=self.me, control_id=self._control))
         self._producer.flush(5)
+        self._producer.purge()  # what waits for a callback keeps a client, and its threads, for the rest of the run
+        self._producer.flush(1)
         self._consumer.close()
 
     def _read(self) -> bool:

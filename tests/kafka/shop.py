@@ -102,13 +102,13 @@ class Shop:
             return 0.0
         return max((at.timestamp() for at in times), default=0.0)
 
-    def wait(self, what: str, condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
+    def wait(self, what: str, condition: Callable[[], bool], timeout_s: float = 400.0) -> None:
         def last() -> str:
             return "\n".join(f"{c['reason']} {c['limited_by']} {c['detail']}" for c in self.cycles()[-5:])
 
         until(what, condition, explain=last, within_s=timeout_s)
 
-    def settles(self, what: str, since: float, timeout_s: float = 240.0) -> int:
+    def settles(self, what: str, since: float, timeout_s: float = 400.0) -> int:
         """Wait until a cycle after ``since`` finds all well; return how many consumers there are."""
         self.wait(what, lambda: any(c["reason"] == "WITHIN_TARGET" and c["known"] for c in self.cycles(since)), timeout_s)
         return int(str([c["consumers_now"] for c in self.cycles(since) if c["consumers_now"] is not None][-1]))

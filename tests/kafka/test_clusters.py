@@ -134,7 +134,7 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
             for n, c in latest.items()
         )
 
-    shop.wait("both groups at work", settled, 240)
+    shop.wait("both groups at work", settled)
     at = time.time()
     shop.wait("some more cycles", lambda: all(len(shop.of(n, at)) > 5 for n in RATES))
     usual_s = pace(shop.of("west", at))
@@ -152,7 +152,7 @@ def test_each_cluster_is_looked_after_whatever_becomes_of_the_others(shop: Two, 
     finally:
         hung.resume()
     held(shop, at, usual_s)
-    shop.wait("both groups at work again", settled, 120)
+    shop.wait("both groups at work again", settled)
 
     brokers["east"].stop()  # nobody listens there
     at = time.time()

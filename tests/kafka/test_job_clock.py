@@ -59,7 +59,7 @@ def test_a_wall_clock_that_is_set_holds_nothing_up(shop: Shop, clock: Clock) -> 
     began = time.time()
     steady = shop.produce("steady", 700_000)
     supervisor = shop.start_job()
-    consumers = shop.settles("a settled group", began, 180)
+    consumers = shop.settles("a settled group", began)
 
     for by_s in (BACK_S, FORTH_S):
         held = {p.pid for p in shop.workers().values()}
@@ -106,7 +106,7 @@ def wait_for(shop: Shop, seen: int, what: str, true: Callable[[dict[str, object]
     def come() -> bool:
         return any(abs(of_clock(c, clock)) < MINUTES_S and true(c) for c in shop.cycles()[seen:])
 
-    until(what, come, explain=last, within_s=240)
+    until(what, come, explain=last, within_s=400)
 
 
 def of_clock(cycle: dict[str, object], clock: Clock) -> float:

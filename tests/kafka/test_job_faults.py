@@ -53,7 +53,7 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
     began = time.time()
     steady = shop.produce("steady", 700_000)
     supervisor = shop.start_job()
-    consumers = shop.settles("a settled group", began, 180)
+    consumers = shop.settles("a settled group", began)
     assert consumers >= 3
 
     at = time.time()
@@ -92,7 +92,7 @@ def test_nothing_is_lost_and_nothing_shrinks_when_worker_broker_and_job_fail(sho
     for worker in frozen:
         worker.resume()
     restarted = time.time() + 1
-    shop.settles("a restarted job that carries on", restarted, 300)
+    shop.settles("a restarted job that carries on", restarted)
     shop.wait("rows of its own", lambda: shop.recorded() > restarted)  # its tables are open: what is left is written as it ends
     assert supervisor.poll() is None
 

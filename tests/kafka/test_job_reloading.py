@@ -47,7 +47,7 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     began = time.time()
     shop.produce("steady", 150_000)
     supervisor = shop.start_job()
-    assert shop.settles("a settled group", began, 240) == 1
+    assert shop.settles("a settled group", began) == 1
     running = drivers(supervisor.pid)
 
     at = edit(shop, holds={"pinned": 3, "paused": "scale_up"})

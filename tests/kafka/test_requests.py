@@ -20,7 +20,7 @@ from tests.kafka.shop import ROOT
 from tests.kafka.whole_step import plan
 from tests.until import until
 
-PARTITIONS, PATIENCE_S, COUNTED = 2, 240.0, 15
+PARTITIONS, PATIENCE_S, COUNTED = 2, 400.0, 10
 PER_TRIGGER = {"LIST_OFFSETS": 2, "DESCRIBE_LOG_DIRS": 1, "OFFSET_FETCH": 1}  # of measuring, to one broker
 THE_BROKERS_OWN = {"BROKERHEARTBEAT", "INCREMENTALALTERCONFIGS"}  # to its controller; and what turns its log on
 
@@ -72,7 +72,7 @@ def cycles(lines: Path, group: str) -> list[dict[str, object]]:
 
 def asked(broker: Broker, lines: Path) -> tuple[int, float, "Counter[tuple[str, str]]"]:
     """Return what was asked in some cycles after the first ones: how many cycles, in how many seconds, and what."""
-    await_cycles(lines, 10)
+    await_cycles(lines, 6)
     with broker_log.logging(broker, broker_log.REQUESTS, "DEBUG"):
         said, before, began = broker_log.now(broker), len(cycles(lines, name(0))), time.monotonic()
         await_cycles(lines, before + COUNTED)
