@@ -144,6 +144,8 @@ def _remember(cycle: Cycle, step: Step, decision: Decision) -> History:
     scales = decision.requested != requested
     moves = bool(moved(cycle.present.owner, decision.target))
     if not decision.actions or cycle.advised or not (scales or moves):
+        if history.intent is None and history.waiting_since == since:
+            return history
         return replace(history, waiting_since=since, intent=None)
     intent = Intent(
         epoch=cycle.present.epoch, scales=scales, moves=moves, consumers=len(requested),

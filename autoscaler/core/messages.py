@@ -8,8 +8,8 @@ its name ends in, which says how it is written. ``{live:consumer}`` counts: 1 co
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from string import Formatter
-from typing import Any
 
 from autoscaler.config.setting_paths import path_of
 from autoscaler.model import Decision, Finding, Hindrance
@@ -63,27 +63,29 @@ _UNITS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-class _Words(Formatter):
-    def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ANN401  as in Formatter
-        """Return a field, or with a noun behind its colon so many of that."""
-        return many(int(value), format_spec) if format_spec else str(value)
+_Part = tuple[str, str | None, str]  # what stands before a field, its name (none at the end), the noun behind its colon
 
 
-class _Settings:
-    def __getitem__(self, name: str) -> str:
-        return path_of(name)
-
-
-_FORMATTER, _SETTINGS = _Words(), _Settings()
+@cache
+def _parts(template: str) -> tuple[_Part, ...]:
+    return tuple((before, name, noun or "") for before, name, noun, _ in Formatter().parse(template))
 
 
 def _said(template: str, finding: Finding) -> str:
-    return _FORMATTER.vformat(template, (), _fields(finding))
+    fields = _fields(finding)
+    return "".join(before + ("" if name is None else _field(fields, name, noun)) for before, name, noun in _parts(template))
+
+
+def _field(fields: Mapping[str, object], name: str, noun: str) -> str:
+    """Return a field, or with a noun behind its colon so many of that."""
+    if name.startswith("s["):
+        return path_of(name[2:-1])
+    return many(int(str(fields[name])), noun) if noun else str(fields[name])
 
 
 def _fields(f: Finding) -> dict[str, object]:
     """Return what a template may name; a limit in two units is said in both."""
-    fields: dict[str, object] = {"s": _SETTINGS}
+    fields: dict[str, object] = {}
     for name, value in f.numbers.items():
         unit = next((u for u in _UNITS if name.endswith(u)), "")
         stem, plain = name.removesuffix(unit), str(value) if isinstance(value, int) else f"{value:.10g}"

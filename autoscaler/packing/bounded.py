@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Unpack
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from autoscaler.model import TopicPartition
 from autoscaler.packing.incremental import drain
-from autoscaler.packing.kernels.bins import UNASSIGNED
-from autoscaler.packing.pace.fixed_point import demand_of
+from autoscaler.packing.kernels.bins import LIMIT, OVERSIZED, UNASSIGNED, Floats
 from autoscaler.packing.pace.portfolio import fewest
 from autoscaler.packing.problem.assignment import Assignment, Fitted, assignment, decreasing
 from autoscaler.packing.problem.options import KNOWS_PAID_FOR, TAKES, Given
@@ -30,10 +30,23 @@ Owners = Mapping[TopicPartition, int]
 
 def fewest_by_size(rates: Collection[float], capacity: float) -> int:
     """Return how many consumers best-fit decreasing takes, wherever partitions are now."""
+    return _fewest_by_size(tuple(rates), capacity)
+
+
+@lru_cache(maxsize=64)  # a cycle asks several times, a search for a capacity some fifteen times
+def _fewest_by_size(rates: tuple[float, ...], capacity: float) -> int:
     with np.errstate(over="ignore"):
-        cost = np.array([*rates], np.float64) / capacity
-    demand = demand_of(np.minimum(cost, 1.0), cost, np.full(len(cost), UNASSIGNED))
-    return fewest(demand.share, demand.cost, demand.home)
+        cost = _by_size(rates) / capacity
+    share = np.where(cost > LIMIT, OVERSIZED, np.minimum(cost, 1.0))
+    return fewest(share, cost, np.full(len(cost), UNASSIGNED))
+
+
+@lru_cache(maxsize=4)
+def _by_size(rates: tuple[float, ...]) -> Floats:
+    """Return rates in the order in which they are placed: the same at any capacity."""
+    decreasing = np.sort(np.array(rates, np.float64))[::-1].copy()
+    decreasing.setflags(write=False)
+    return decreasing
 
 
 def fit_count(

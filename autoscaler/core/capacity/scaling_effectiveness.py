@@ -64,15 +64,14 @@ class Drained:
         rate = consumption.records_per_s
         trial = self.trial if self.trial is not None and self.trial.whole_since == consumption.whole_since else None
         recovered = not behind or (rate is not None and rate > self.level * (1 + tolerance))
-        forgotten = replace(self, in_vain=0, level=0.0, consumers=0)
-        known = replace(forgotten if self.in_vain and recovered else self, trial=trial)
+        known = Drained(trial=trial) if self.in_vain and recovered else self
         if trial is None:
-            return known
+            return known if known.trial is None else replace(known, trial=None)
         if not settled or trial.settled_at is None:
             return replace(known, trial=replace(trial, settled_at=now if settled else None))
         if rate is None or now - trial.settled_at < WINDOW_S:
             return known
         if not behind or rate > trial.before * (1 + tolerance):
-            return replace(forgotten, trial=None)
+            return Drained()
         level, steps = max(trial.before, rate), known.in_vain + trial.steps
         return replace(known, trial=None, in_vain=steps, level=level, consumers=known.consumers or trial.consumers)

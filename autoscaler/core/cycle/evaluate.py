@@ -16,7 +16,7 @@ from autoscaler.core.group.observed_group import Present, read_present
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
 from autoscaler.core.load.partition_progress import Holding, Progress, judged
 from autoscaler.core.load.retention_risk import find_risks
-from autoscaler.core.sizing.native_outlook import look_ahead, sized
+from autoscaler.core.sizing.native_outlook import counts_by_assignor, look_ahead, sized
 from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.size import measure_size
 from autoscaler.model import CapacitySource, LoadSnapshot, Moment, Observation, Started
@@ -26,7 +26,9 @@ _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no numbe
 
 def read_cycle(observation: Observation, history: History, policy: Policy, moment: Moment) -> Cycle:
     """Return the inputs of one cycle as the rules read them, with the history that this cycle's measurement has become."""
-    observation, now = replace(observation, snapshot=sound(observation.snapshot)), moment.now
+    snapshot, now = sound(observation.snapshot), moment.now
+    if snapshot is not observation.snapshot:
+        observation = replace(observation, snapshot=snapshot)
     kind = kind_of(observation, policy.assignment)
     consumption = history.consumption.measured(observation.snapshot, moment)
     holding = Holding(held=kind.held, parked=kind.parked, commits_often=kind.by_plan, patience_s=policy.stuck_after_s)
@@ -43,7 +45,8 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         near_s=policy.retention_risk_s,
         tolerance=policy.tolerance_ratio,
     )
-    history = replace(history, behind_since=behind_since)
+    if behind_since != history.behind_since:
+        history = replace(history, behind_since=behind_since)
     present = read_present(kind, load.partitions)
     history = history.measured(consumption, load.fresh).usable(now, load=bool(load.rates) and not load.stale)
     if kind.native:
@@ -52,12 +55,13 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         history = replace(history, busy=history.busy.measured(observation.snapshot, consumption, kind.workers))
     capacity = _capacity(kind, history, policy)
     policy = policy.with_capacity(capacity.bytes_per_s)
-    history = replace(history, capacity=capacity if capacity.source is CapacitySource.MEASURED else history.capacity)
+    if capacity.source is CapacitySource.MEASURED:
+        history = replace(history, capacity=capacity)
     gauge = read_gauge(observation.snapshot, kind.workers, load, busy=history.busy, capacity=capacity, policy=policy)
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
-    placement = policy.mode == "advise" or not kind.places
     limits = read_limits(policy, moment.wall)
     outlook = look_ahead(observation.snapshot, kind, load, policy, limits)
+    placement = policy.mode == "advise" or not (kind.places or counts_by_assignor(outlook))
     size = sized(measure_size(load, present, policy, planner, placement=placement), outlook)
     settled = not kind.native or outlook is not None
     sampled = moment.of(observation.snapshot.sample_ts)
@@ -121,7 +125,7 @@ def _drained(  # noqa: PLR0917  what a cycle has read so far
         behind=bool(load.behind_since_unknown) or (load.lag_s is not None and load.lag_s > policy.backlog_s),
         tolerance=policy.tolerance_ratio,
     )
-    return replace(history, drained=drained)
+    return history if drained is history.drained else replace(history, drained=drained)
 
 
 def _drains(  # noqa: PLR0917  what a cycle has read so far

@@ -99,14 +99,18 @@ class History:
 
     def confirmed(self, epoch: int, at: float) -> "History":
         """Return the history with an intent that has been published turned into times; ``at`` is when."""
-        if self.intent is None or epoch <= self.intent.epoch:
+        if self.intent is None:
+            return self
+        if epoch <= self.intent.epoch:
             return replace(self, intent=None)
         return self._done(self.intent, max(at, self.intent.at))
 
     def counted(self, started: Started, at: float) -> "History":
         """Return the same for a group without plans: done is what asked for the consumers and the placement that stand now."""
         intent, told = self.intent, started.placement or {}
-        if intent is None or started.requested != intent.requested:
+        if intent is None:
+            return self
+        if started.requested != intent.requested:
             return replace(self, intent=None)
         if intent.placement is not None and any(told.get(p) != slot for p, slot in intent.placement.items()):
             return replace(self, intent=None)
@@ -132,15 +136,15 @@ class History:
 
     def overload(self, now: float, *, exists: bool) -> "History":
         """Return the history after a cycle that found a consumer overloaded, or none."""
-        if not exists:
-            return replace(self, overloaded_since=None)
-        return self if self.overloaded_since is not None else replace(self, overloaded_since=now)
+        if exists == (self.overloaded_since is not None):
+            return self
+        return replace(self, overloaded_since=now if exists else None)
 
     def usable(self, now: float, *, load: bool) -> "History":
         """Return the history after a cycle whose load could be used, or could not."""
-        if load:
-            return replace(self, unusable_since=None)
-        return self if self.unusable_since is not None else replace(self, unusable_since=now)
+        if load == (self.unusable_since is None):
+            return self
+        return replace(self, unusable_since=None if load else now)
 
     def handed_over(self, done: Iterable[HandoverDone]) -> "History":
         """Return the history with the pauses of handovers that have finished; one without a former owner paused no consumer."""

@@ -59,6 +59,11 @@ def roofs(policy: Policy) -> tuple[Roof, Roof]:
     return Roof(usable, usable, tolerance), Roof(policy.calm_bytes_per_s, usable, tolerance)
 
 
+def counts_by_assignor(outlook: Outlook | None) -> bool:
+    """Say whether the group's assignor tells how many consumers the load takes: no placement by load is asked for that."""
+    return outlook is not None and outlook.enough is not None
+
+
 def sized(size: Size, outlook: Outlook | None) -> Size:
     """Return a cycle's figures with the numbers of consumers that the group's own assignor takes."""
     if outlook is None or not isinstance(outlook.group, NativeGroup) or not size.wanted:
