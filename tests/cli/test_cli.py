@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.cli.preflight import problems
 from autoscaler.config.settings import ProcessWorkers, load
 from autoscaler.streaming.checkpoint_guard import claim
+from tests.cli.commands import run
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
@@ -40,11 +40,10 @@ groups:
 """
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def started(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that nothing was imported for, as its users do."""
     command = [sys.executable, "-m", "autoscaler.cli", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def cycles(config: Path, text: str) -> Path:
 
 
 def test_validate_says_that_a_configuration_is_fine(config: Path) -> None:
-    done = run("validate", "--config", str(config))
+    done = started("validate", "--config", str(config))
     assert (done.returncode, done.stderr) == (0, "")
     assert "orders (advise), bills (advise)" in done.stdout
 
@@ -293,7 +292,7 @@ def test_status_follows_a_running_job_until_it_is_told_to_end(config: Path) -> N
 
 
 def test_a_wrong_command_is_refused_with_what_there_is() -> None:
-    done = run("scale")
+    done = started("scale")
     assert done.returncode == 2
     assert "validate" in done.stderr
     for command in ("demo", "check"):
@@ -359,7 +358,7 @@ def test_a_command_goes_to_the_cluster_of_its_group(config: Path) -> None:
     )
     assert "groups orders (advise, west), bills (advise, east)" in run("validate", "--config", str(config)).stdout
     with ThreadPoolExecutor() as side_by_side:  # each waits for an answer
-        told_all = side_by_side.map(lambda group: run("release", "--config", str(config), group), ("orders", "bills"))
+        told_all = side_by_side.map(lambda group: started("release", "--config", str(config), group), ("orders", "bills"))
     for told, address in zip(told_all, ("127.0.0.1:2", "127.0.0.1:1"), strict=True):
         assert told.returncode == 1
         assert f"no broker answers at {address}" in told.stderr

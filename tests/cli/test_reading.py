@@ -1,7 +1,6 @@
 """``autoscaler history`` and ``autoscaler explain``: real processes over real Delta tables, no Spark."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from autoscaler.model import Decision, GroupState, LoadSnapshot, Reason
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.audit.test_audit_advised import timeline
+from tests.cli import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = ROOT / "tests" / "adapters" / "audit" / "tables_c3d1acc"
@@ -35,9 +35,7 @@ Case = Callable[[float], tuple[Decision, LoadSnapshot, GroupState]]
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "autoscaler.cli", *map(str, arguments)]
-    env = os.environ | {"TZ": "UTC", "COLUMNS": "80"} | environment
-    return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return commands.run(*arguments, **({"TZ": "UTC", "COLUMNS": "80"} | environment))
 
 
 def recorded(case: Case, at: float, *, acted: bool = False, recovered: bool = False, group: str = "orders") -> Cycle:
