@@ -1,4 +1,4 @@
-"""Two thousand histories in each run of the tests, eight thousand more and as many as there is time for in ``make chaos``."""
+"""A thousand histories in each run of the tests, nine thousand more and as many as there is time for in ``make chaos``."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.handover.simulation.world import World
 
 _CHUNK = 50
 _CHUNKS = [
-    pytest.param(first, marks=() if first < 2000 else pytest.mark.slow)  # make chaos
+    pytest.param(first, marks=() if first < 1000 else pytest.mark.slow)  # make chaos
     for first in range(0, 10_000, _CHUNK)
 ]
 _all = Tally()

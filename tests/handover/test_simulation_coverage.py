@@ -9,7 +9,7 @@ from coverage import Coverage
 from tests.handover.mutants import copy_of
 
 _LEAST = 0.95
-_CHUNK, _CHUNKS = 150, 6  # it stops when there is enough
+_CHUNK, _CHUNKS = 50, 18  # it stops when there is enough
 
 
 def _share_of_branches(coverage: Coverage, report: Path) -> float:
