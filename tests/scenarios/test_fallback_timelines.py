@@ -76,7 +76,7 @@ def test_what_is_hard_holds_it(changes: Mapping[str, object], limit: Reason) -> 
 
 @pytest.mark.parametrize("seconds", [None, pytest.param(900, marks=pytest.mark.slow)], ids=["a few times", "long"])
 @pytest.mark.parametrize("seen_s", [1, 8, 25])
-@pytest.mark.parametrize("gone_s", [5, 15, 45, 100])
+@pytest.mark.parametrize("gone_s", [5, pytest.param(15, marks=pytest.mark.slow), 45, 100])
 @pytest.mark.parametrize(("fallback", "count"), [("static", 6), ("static", 2), ("current_if_lower", 2)])
 @pytest.mark.parametrize("before", [EVEN, LIGHT], ids=["even", "light"])
 def test_measurements_that_come_and_go_make_nothing_flap(  # noqa: PLR0917  a row

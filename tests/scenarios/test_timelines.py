@@ -272,12 +272,13 @@ def test_a_restarted_controller_goes_on_with_the_plan_it_finds() -> None:
     assert sum(1 for d in decisions if moves([d])) == 1
 
 
-def test_an_hour_of_noise_gives_no_action() -> None:
+@pytest.mark.parametrize("seconds", [900, pytest.param(3600, marks=pytest.mark.slow)])
+def test_an_hour_of_noise_gives_no_action(seconds: int) -> None:
     random = Random(7)
     world = World(policy=demo_policy(), traffic=lambda _: EVEN)
     world.run(60)
     world.traffic = lambda _: {p: r * random.uniform(0.9, 1.1) for p, r in EVEN.items()}
-    assert [d.detail for d in world.run(3600) if d.actions] == []
+    assert [d.detail for d in world.run(seconds) if d.actions] == []
 
 
 @pytest.mark.parametrize("partitions", [64])
