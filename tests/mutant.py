@@ -14,7 +14,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
-LOADED_ONCE = ["numba", "numpy", "pydantic", "yaml", "confluent_kafka", "psutil", "pytest", "tests.mutant"]
+LOADED_ONCE = [
+    "numba", "numpy", "pydantic", "yaml", "confluent_kafka", "psutil", "pytest", "_pytest.assertion.rewrite", "hypothesis",
+    "hypothesis.strategies", "hypothesis.internal.conjecture.engine", "pandas", "pyarrow.compute", "pyarrow.dataset",
+    "deltalake", "rich.table", "cronsim", "pdb", "unittest.mock", "asyncio", "tests.mutant",
+]  # fmt: skip
 NOT_IMPORTED = 90  # the test has not imported the module: its text decided nothing
 _PATIENCE_S = 300.0
 
@@ -84,7 +88,8 @@ def _run(module: str, text: str, test: str, said: Path) -> None:
     assert name not in sys.modules
     replaced = _Replaced(name, str(path), text)
     sys.meta_path.insert(0, replaced)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
-    code = pytest.main([*options, test])
+    loaded = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    options = ["-x", "-q", "-W", loaded, "-p", "no:cacheprovider", "-p", "no:xdist"]
+    code = pytest.main([*options, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), test])
     sys.stdout.flush()
     sys.exit(int(code) if replaced.loaded else NOT_IMPORTED)
