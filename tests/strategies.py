@@ -1,10 +1,12 @@
 """Hypothesis strategies for the pure parts: loads to place, and anything a cycle might see."""
 
 import math
+import os
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from autoscaler.config.policy import Policy
@@ -27,6 +29,15 @@ from autoscaler.model import (
 )
 from autoscaler.packing import ALGORITHMS
 from tests.builders import CAPACITY, T0, TOPIC, load, policy, snapshot, tp
+
+# ``make chaos`` looks at so many times as many examples as ``make unit``, and at other ones each time.
+MORE = 8 if os.environ.get("HYPOTHESIS") == "search" else 1
+
+
+def examples(count: int) -> settings:
+    """Return the settings of a property that ``make unit`` looks at so many examples of; most may be of no use to it."""
+    return settings(max_examples=count * MORE, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
 
 # A strategy that is made anew for each draw is checked and labelled anew, which takes longer than drawing from it.
 one_of, just = cache(st.one_of), lru_cache(maxsize=None, typed=True)(st.just)

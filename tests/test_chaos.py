@@ -20,7 +20,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize(("minutes", "names"), [(10, 4), (2 * SLOW_MINUTES, 5), (60, 5)])
+@pytest.mark.parametrize(("minutes", "names"), [(10, 4), (2 * SLOW_MINUTES, 6), (60, 6)])
 def test_parts_fit_the_minutes_and_all_are_drawn_by_the_seed(minutes: float, names: int, tmp_path: Path) -> None:
     wanted = parts(minutes, 7, tmp_path)
     assert len(wanted) == names

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoscaler.config.policy import Policy
@@ -10,9 +10,9 @@ from autoscaler.core.decide import History, decide
 from autoscaler.model import AddWorkers, GroupState, MovePartition, Observation, Reason, RemoveWorkers
 from tests.builders import T0, moment
 from tests.properties.test_guard_properties import held, managed, most, running, with_
-from tests.strategies import histories, observations, policies
+from tests.strategies import examples, histories, observations, policies
 
-often = settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+often = examples(60)
 ORDER = [AddWorkers, MovePartition, RemoveWorkers]
 
 
