@@ -134,9 +134,13 @@ def _shares(file: Path) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what was imported and collected: it stays, and is most of what there is."""
+    """Let the garbage collector pass over what was imported and collected: it stays, and is most of what there is.
+
+    A timeline keeps thousands of decisions, in which it looked for garbage at every seven hundredth new value: a fifth of the time.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)
