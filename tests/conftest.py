@@ -136,7 +136,8 @@ def _shares(file: Path) -> str:
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what was imported and collected: it stays, and is most of what there is.
 
-    A timeline keeps thousands of decisions, in which it looked for garbage at every seven hundredth new value: a fifth of the time.
+    A timeline keeps thousands of decisions, in which it looked for garbage at every seven hundredth new value: a fifth of the
+    time.
     """
     gc.collect()
     gc.freeze()
