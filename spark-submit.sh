@@ -18,7 +18,6 @@
 set -uo pipefail
 
 readonly SETTINGS=78 FENCED=77
-readonly DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
 readonly LOG_BYTES=$((16 << 20)) LOG_LOOK_S=5
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
@@ -42,7 +41,7 @@ misused() {
 }
 
 # --- what to run ------------------------------------------------------------------------------------------------------
-config='' master='' once='' options=() own=()
+config='' master='' once='' packages='' excluded='' options=() own=()
 while (($#)); do
     case $1 in
         --config) [[ $# -ge 2 ]] || misused; config=$2; shift ;;
@@ -51,6 +50,10 @@ while (($#)); do
         --job=*) once=1 job=${1#*=} ;;
         --) shift; own=("$@"); break ;;
         --master) [[ $# -ge 2 ]] || misused; master=$2; options+=("$1" "$2"); shift ;;
+        --packages) [[ $# -ge 2 ]] || misused; packages=$2; shift ;;
+        --packages=*) packages=${1#*=} ;;
+        --exclude-packages) [[ $# -ge 2 ]] || misused; excluded=$2; shift ;;
+        --exclude-packages=*) excluded=${1#*=} ;;
         --master=*) master=${1#*=}; options+=("$1") ;;
         -h | --help) usage; exit 0 ;;
         *) options+=("$1") ;;
@@ -69,25 +72,30 @@ if ! "$python" -c 'import autoscaler.cli' 2>/dev/null; then
 fi
 if [[ -z $once ]]; then "$python" -m autoscaler.cli validate --config "$config" || exit $?; fi
 
-# One start of Python answers all: where Spark is, where the state lies, and the class path that a local master needs.
-facts=$("$python" - "$config" "${master:-local}" <<'PYTHON'
+# One start of Python answers all: where Spark is, where the state lies, and the jars: the class path that a local master needs,
+# what any other fetches for its executors as well, and what is left out of that.
+facts=$("$python" - "$config" "${master:-local}" ${own[@]+"${own[@]}"} <<'PYTHON'
 import sys
 from autoscaler import jars
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
+from autoscaler.config.places import scheme_of
 from autoscaler.config.settings import load
 
 try:
     home = jars.spark_home()
     local = sys.argv[2].startswith("local") and not any((home / "jars").glob("delta-spark_*.jar"))
-    root = load(sys.argv[1]).root if sys.argv[1] else ""
-    print(home, root, jars.class_path(jars.DELTA) if local else "", sep="\n")
+    settings = load(sys.argv[1]) if sys.argv[1] else None
+    places = (settings.checkpoint_place, settings.tables_place) if settings else sys.argv[3:]
+    bundles = jars.needed(map(scheme_of, places))
+    print(home, settings.root if settings else "", jars.class_path(*bundles) if local else "", sep="\n")
+    print(*(",".join(x for b in bundles for x in getattr(b, name)) for name in ("artifacts", "excluded")), sep="\n")
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
     sys.exit(Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED)
 PYTHON
 ) || exit $?
-{ read -r home; read -r state; read -r delta; } <<<"$facts"
+{ read -r home; read -r state; read -r delta; read -r modules; read -r without; } <<<"$facts"
 export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
 # The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
 export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -117,9 +125,13 @@ case ${master:-local} in
     local*)
         command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         [[ -n $delta ]] && command+=(--driver-class-path "$delta")
+        [[ -n $packages ]] && command+=(--packages "$packages")
+        [[ -n $excluded ]] && command+=(--exclude-packages "$excluded")
         ;;
     *)
-        command+=(--packages "$DELTA_PACKAGE")
+        command+=(--packages "$modules${packages:+,$packages}")
+        excluded=$without${excluded:+${without:+,}$excluded}
+        [[ -n $excluded ]] && command+=(--exclude-packages "$excluded")
         command+=(--driver-java-options "-Xss4m $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
         ;;
 esac

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ class Bundle:
             end it is that jar of the module, and nothing else.
         beside_spark: Leave out what Spark's own distribution holds; another version of it would win or lose by chance.
         required: Beginnings of file names without which the bundle is of no use.
+        excluded: ``organisation:module`` that are left out of what the artifacts need.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Bundle:
     artifacts: tuple[str, ...]
     required: tuple[str, ...]
     beside_spark: bool = False
+    excluded: tuple[str, ...] = ()
 
 
 def kafka(version: str) -> Bundle:
@@ -68,7 +70,24 @@ DELTA = Bundle(
     required=("delta-spark_4.2_2.13-", "delta-storage-"),
     beside_spark=True,
 )
+# Hadoop's file system s3a for the Hadoop that Spark brings, with the parts of Amazon's library that it uses: 13 MB. By its own
+# description it takes all of that library, 686 MB. Spark's module writes checkpoints there without a rename; 4.2 has none.
+EXCLUDED = ("software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl")
+S3A = Bundle(
+    name="s3a",
+    version="3.5.0",
+    artifacts=(
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        "software.amazon.awssdk:s3:2.35.4",
+        "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+        "software.amazon.awssdk:sts:2.35.4",
+    ),
+    required=("hadoop-aws-", "s3-2", "s3-transfer-manager-", "sts-"),
+    beside_spark=True,
+    excluded=EXCLUDED,
+)
 BUNDLES = (DELTA, KAFKA)
+_NAMED = (*BUNDLES, S3A)  # all that can be asked for by name
 
 
 def cache_root() -> Path:
@@ -82,9 +101,14 @@ def directory(bundle: Bundle) -> Path:
     return cache_root() / f"{bundle.name}-{bundle.version}"
 
 
-def class_path(bundle: Bundle) -> str:
-    """Return the bundle as a Java class path (with Java's own wildcard), fetching it first if needed."""
-    return f"{fetch(bundle)}{os.sep}*"
+def class_path(*bundles: Bundle) -> str:
+    """Return bundles as a Java class path (with Java's own wildcard), fetching them first if needed."""
+    return os.pathsep.join(f"{fetch(bundle)}{os.sep}*" for bundle in bundles)
+
+
+def needed(schemes: Iterable[str]) -> tuple[Bundle, ...]:
+    """Return what Spark needs for tables and a checkpoint at addresses of these schemes, as far as bundles have it."""
+    return (DELTA, S3A) if "s3a" in set(schemes) else (DELTA,)
 
 
 def class_archive(bundle: Bundle) -> Path:
@@ -222,6 +246,8 @@ def _description(bundle: Bundle, excluded: tuple[str, ...]) -> str:
         else:
             parts.append(f'<dependency {named} conf="default->default"/>')
     parts += [f"<exclude module={quoteattr(name)}/>" for name in excluded]
+    pairs = (x.split(":") for x in bundle.excluded)
+    parts += [f"<exclude org={quoteattr(org)} module={quoteattr(name)}/>" for org, name in pairs]
     maven = 'xmlns:m="http://ant.apache.org/ivy/maven"'
     head = f'<ivy-module version="2.0" {maven}><info organisation="local" module={quoteattr(bundle.name)}/>'
     return f"{head}<dependencies>{''.join(parts)}</dependencies></ivy-module>"
@@ -270,10 +296,10 @@ def _failure(bundle: Bundle, log: Path, code: int) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Fetch the named bundles (all by default) and print their directories, one a line."""
+    """Fetch the named bundles (by default what the demo needs) and print their directories, one a line."""
     parser = argparse.ArgumentParser(prog="python -m autoscaler.jars", description="Fetch the jars that are needed.")
-    names = {b.name: b for b in BUNDLES}
-    parser.add_argument("bundles", nargs="*", metavar="BUNDLE", help=f"{', '.join(names)}; all by default")
+    names = {b.name: b for b in _NAMED}
+    parser.add_argument("bundles", nargs="*", metavar="BUNDLE", help=f"{', '.join(names)}; by default all but s3a")
     parser.add_argument("--class-path", action="store_true", help="print a Java class path instead of directories")
     args = parser.parse_args(argv)
     if unknown := set(args.bundles) - set(names):

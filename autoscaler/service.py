@@ -9,8 +9,8 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from autoscaler.adapters.kafka.retention import KafkaRetention
 from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
 from autoscaler.adapters.workers import registry
 from autoscaler.clients.secrets import naming, of_cluster
+from autoscaler.config import places
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import Group, Settings
@@ -43,7 +44,9 @@ from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.errors import Exit, FencedError, PermanentError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
-from autoscaler.streaming import query
+from autoscaler.streaming import file_systems, query
+from autoscaler.streaming.checkpoint_files import HadoopFiles
+from autoscaler.streaming.checkpoint_guard import has_run
 from autoscaler.streaming.trigger_times import ProgressLog
 from autoscaler.streaming.watchdog import Watchdog
 from autoscaler.topic_selection import names, subscribed
@@ -97,8 +100,10 @@ class Job:
         self.exit_code = 0
         root = settings.root
         of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
-        self.audit = DeltaAudit(spark, root / "tables", flush_s=settings.audit.flush_s, clock=self.clock, cluster_of=of)
-        self.upkeep = Keeper(spark, root / "tables", self.clock, keep_days=settings.audit.keep_days)
+        tables, flush_s = settings.tables_place, settings.audit.flush_s
+        self.audit = DeltaAudit(spark, tables, flush_s=flush_s, clock=self.clock, cluster_of=of, journal=root / "journal")
+        keep_days, check_turn = settings.audit.keep_days, self.audit.check_turn
+        self.upkeep = Keeper(spark, tables, self.clock, keep_days=keep_days, check_turn=check_turn)
         native = [g.group for g in settings.groups if g.assignment == "native" and g.capacity_bytes_per_s is None]
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
@@ -282,22 +287,34 @@ class Job:
         self.lines.close()
 
 
-def greet(settings: Settings) -> None:
+def greet(settings: Settings, spark: Callable[[], SparkSession] | None = None) -> None:
     """Look whether the clusters answer and have the topics, all at the same time, and say what to do if not.
 
     A job that starts for the first time stops at a wrong name; one that has run before goes on, because a topic that is away for
     a while must not keep it from looking after the other groups. A cluster that does not answer never stops it.
 
+    Args:
+        settings: The whole file.
+        spark: Waits for the session; where state lies elsewhere it is asked whether the job has run before.
+
     Raises:
         SettingsError: At a first start: topics that do not exist, or may not be described.
+        TransientError: The checkpoint cannot be reached.
     """
     with ThreadPoolExecutor(len(settings.served)) as beside:
         problems = tuple(p for found in beside.map(lambda x: _greeted(*x), settings.served) for p in found)
-    has_run = any((settings.root / place).is_dir() for place in ("checkpoint/commits", "tables"))
-    if problems and not has_run:
+    if problems and not _has_run(settings, spark):
         raise SettingsError(problems)
     for problem in problems:
         log.warning("%s", problem)
+
+
+def _has_run(settings: Settings, spark: Callable[[], SparkSession] | None) -> bool:
+    checkpoint, tables = (places.local(x) for x in (settings.checkpoint_place, settings.tables_place))
+    here = (checkpoint and checkpoint / "commits", tables)
+    if any(x is not None and x.is_dir() for x in here):
+        return True
+    return checkpoint is None and spark is not None and has_run(HadoopFiles(spark(), settings.checkpoint_place))
 
 
 def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
@@ -317,9 +334,14 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
     beside = ThreadPoolExecutor(2)  # while the JVM starts
     algorithms = {group.algorithm for group in settings.groups}
-    greeting, planner = beside.submit(greet, settings), beside.submit(kernels.prepare, SystemClock(), algorithms)
+    session = Future[SparkSession]()
+    greeting = beside.submit(greet, settings, session.result)
+    planner = beside.submit(kernels.prepare, SystemClock(), algorithms)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+    for setting, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place)):
+        file_systems.check(spark, setting, place)
+    session.set_result(spark)
     greeting.result()
     if not planner.done():
         log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
@@ -341,7 +363,7 @@ def run(settings: Settings, followed: FollowedFile) -> int:
         log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
         job.exit_code = Exit.FAILED
         if not job.measured_once:
-            query.ended_without_a_batch(settings)
+            query.ended_without_a_batch(spark, settings)
     query.stop(stream)
     progress.close()
     job.close()

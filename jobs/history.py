@@ -8,12 +8,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.errors import PySparkException
 from rich.console import Console
 
 from autoscaler.cli.decision_history import show
+from autoscaler.config.places import resolved
 from autoscaler.config.settings import load
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
@@ -23,14 +23,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="history.py", description="Show what the autoscaler decided and why.")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", help="configuration of the job whose tables are read")
-    where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
+    where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
     parser.add_argument("--sql", help="a query over the views of docs/reference/views.md instead")
     parser.add_argument("--limit", type=int, default=200, help="most lines to print (the newest), 200 by default")
     args = parser.parse_args(argv)
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
-        root = args.tables if args.tables is not None else load(args.config, connects=False).root / "tables"
-        show(root.absolute(), console, sql=args.sql, limit=args.limit)
+        given = args.tables
+        place = resolved(given, catalog=True) if given is not None else load(args.config, connects=False).tables_place
+        show(place, console, sql=args.sql, limit=args.limit)
     except SettingsError as e:
         sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
         return Exit.SETTINGS

@@ -9,32 +9,41 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
-from autoscaler import jars
-from autoscaler.adapters.audit.delta_audit import small_session
+from autoscaler.adapters.audit.delta_audit import is_table, small_session
+from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import day
 from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.adapters.audit.upkeep import compact
+from autoscaler.adapters.audit.writer_turn import WriterTurn
 from autoscaler.adapters.clock import SystemClock
+from autoscaler.config.places import resolved
 from autoscaler.config.settings import load
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
 
-def keep_in_order(root: Path, keep_days: int | None) -> None:
-    """Work on every table below ``root`` and print what was done.
+def keep_in_order(where: str, keep_days: int | None) -> None:
+    """Work on every table in a place (``config.places``) and print what was done.
 
     Raises:
         AutoscalerError: There are no tables, or one cannot be rewritten now.
     """
-    there = [name for name in TABLES if (root / name / "_delta_log").is_dir()]
+    place = TablesPlace.of(where)
+    absent = SettingsError((f"tables: no tables in {where}; the job makes them with its first decision",))
+    if place.local is not None and not place.local.is_dir():
+        raise absent  # without waiting for Spark
+    spark = small_session("maintain_audit", where)
+    there = [name for name in TABLES if is_table(spark, place, name)]
     if not there:
-        raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
-    spark = small_session("maintain_audit", jars.class_path(jars.DELTA))
-    today = day(SystemClock().now())
-    for name in there:
-        keep_from = None if keep_days is None else today - timedelta(days=keep_days)
-        print(compact(spark, root, name, before=today, keep_from=keep_from))
+        raise absent
+    today, turn = day(SystemClock().now()), WriterTurn(spark, place)
+    turn.take()
+    try:
+        for name in there:
+            keep_from = None if keep_days is None else today - timedelta(days=keep_days)
+            print(compact(spark, place, name, before=today, keep_from=keep_from))
+    finally:
+        turn.give_back()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,14 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="maintain_audit.py", description="Keep the audit's tables small.")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", help="configuration of the job whose tables these are")
-    where.add_argument("--tables", type=Path, help="the tables themselves")
+    where.add_argument("--tables", help="the tables themselves: a path, an address, or catalog.schema")
     parser.add_argument("--keep-days", type=int, help="delete what is older; without it everything is kept")
     args = parser.parse_args(argv)
     if args.keep_days is not None and args.keep_days < 1:
         parser.error("--keep-days must be at least 1")
     try:
-        root = args.tables if args.tables is not None else load(args.config, connects=False).root / "tables"
-        keep_in_order(root.absolute(), args.keep_days)
+        given = args.tables
+        place = resolved(given, catalog=True) if given is not None else load(args.config, connects=False).tables_place
+        keep_in_order(place, args.keep_days)
     except SettingsError as e:
         sys.stderr.write("\n".join(f"{args.config or args.tables}: {p}" for p in e.problems) + "\n")
         return Exit.SETTINGS

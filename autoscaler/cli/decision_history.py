@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
@@ -140,19 +139,23 @@ def _cell(value: object) -> Text:
     return Text(str(value))
 
 
-def show(root: Path, console: Console, *, sql: str | None, limit: int) -> None:
-    """Open the tables below ``root`` with Spark and print the history, or the answer to ``sql``.
+def show(where: str, console: Console, *, sql: str | None, limit: int) -> None:
+    """Open the tables in a place (``config.places``) with Spark and print the history, or the answer to ``sql``.
 
     Raises:
         AutoscalerError: There are no tables, or the query is wrong.
     """
-    from autoscaler import jars  # noqa: PLC0415  as below
-    from autoscaler.adapters.audit.delta_audit import register_views, small_session  # noqa: PLC0415  loads Spark
+    from autoscaler.adapters.audit.delta_audit import is_table, register_views, small_session  # noqa: PLC0415  loads Spark
+    from autoscaler.adapters.audit.place import TablesPlace  # noqa: PLC0415
 
-    if not (root / "decisions" / "_delta_log").is_dir():
-        raise SettingsError((f"state_dir: no tables in {root}; the job makes them with its first decision",))
-    spark = small_session("history", jars.class_path(jars.DELTA))
-    register_views(spark, root)
+    place = TablesPlace.of(where)
+    absent = SettingsError((f"tables: no tables in {where}; the job makes them with its first decision",))
+    if place.local is not None and not place.local.is_dir():
+        raise absent  # without waiting for Spark
+    spark = small_session("history", where)
+    if not is_table(spark, place, "decisions"):
+        raise absent
+    register_views(spark, where)
     if sql is not None:
         found = spark.sql(sql).limit(limit).toArrow()
         console.print(answer(found.to_pylist(), found.column_names))

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
@@ -86,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("group", metavar="GROUP", help="consumer group, by its id")
         where = sub.add_mutually_exclusive_group(required=True)
         where.add_argument("--config", help="configuration of the job whose tables are read")
-        where.add_argument("--tables", type=Path, help="the tables themselves, such as .run/demo-TIME/state/tables")
+        where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
         sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
         sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
         sub.set_defaults(run=_read, misused=sub.error, name=name)
@@ -136,7 +135,12 @@ def _validate(args: argparse.Namespace) -> int:
         raise SettingsError(standing)
     several = len(settings.clusters) > 1
     groups = ", ".join(f"{g.group} ({g.mode}{f', {g.cluster}' if several else ''})" for g in settings.groups)
-    sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}\n")
+    elsewhere = [
+        f"; {name} in {place}"
+        for name, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place))
+        if place != str(settings.root / name)
+    ]
+    sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}{''.join(elsewhere)}\n")
     return 0
 
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from autoscaler.config import places
 from autoscaler.config.clusters import blocks
-from autoscaler.config.settings import expanded, is_address, lacking
+from autoscaler.config.settings import expanded, is_address, place_of
 from autoscaler.errors import SettingsError
 
 _RUNS_SCRIPTS = re.compile(r"(python[\d.]*|sh|bash)$")
@@ -27,23 +28,40 @@ def problems(data: Mapping[str, object]) -> tuple[str, ...]:
 
 def _state(data: Mapping[str, object]) -> tuple[str, ...]:
     state = data.get("state_dir")
-    if not isinstance(state, str) or not state or lacking(state) or is_address(state):
+    if not isinstance(state, str) or not state or places.lacking("state_dir", state) or is_address(state):
         return ()
     root = expanded(state)
-    if found := _unwritable(root):
+    if found := _unwritable("state_dir", root):
         return found
-    return (*_checkpoint(root), *_tables(root))
+    checkpoint, tables = (_there(data, name, root) for name in ("checkpoint", "tables"))
+    return (*_unwritable_place("checkpoint", checkpoint, root), *_unwritable_place("tables", tables, root)) or (
+        *_checkpoint(checkpoint),
+        *_tables(tables),
+    )
 
 
-def _unwritable(root: Path) -> tuple[str, ...]:
+def _there(data: Mapping[str, object], setting: str, root: Path) -> Path | None:
+    """Return a place on this machine; ``None``: it is wrong, or elsewhere, where the job looks when it starts."""
+    value = data.get(setting)
+    if value is not None and (not isinstance(value, str) or not value or places.lacking(setting, value)):
+        return None
+    catalog = setting == "tables"
+    return None if value and places.problem(value, catalog=catalog) else places.local(place_of(setting, value, root))
+
+
+def _unwritable_place(setting: str, place: Path | None, root: Path) -> tuple[str, ...]:
+    return () if place is None or place.parent == root else _unwritable(setting, place)
+
+
+def _unwritable(setting: str, root: Path) -> tuple[str, ...]:
     """Try the directory, or where it is not made yet, the one that it would be made in."""
     there = next(p for p in (root, *root.parents) if p.exists())
     if not there.is_dir():
-        return (f"state_dir: {root} cannot be made: {there} is a file; name another directory",)
+        return (f"{setting}: {root} cannot be made: {there} is a file; name another directory",)
     try:
         tempfile.TemporaryDirectory(dir=there).cleanup()  # permissions alone say nothing of /proc or of what is mounted to read
     except OSError as e:
-        said = f"state_dir: {there} cannot be written by this user ({e.strerror})"
+        said = f"{setting}: {there} cannot be written by this user ({e.strerror})"
         return (f"{said}; give it the permission, or name another directory",)
     return ()
 
@@ -91,19 +109,22 @@ def _absent(command: Sequence[str]) -> list[str]:
     return [f"there is no script {script!r} in {Path.cwd()}, where the job would be started"]
 
 
-def _checkpoint(root: Path) -> tuple[str, ...]:
+def _checkpoint(place: Path | None) -> tuple[str, ...]:
+    if place is None:
+        return ()
     from autoscaler.streaming import checkpoint_guard  # noqa: PLC0415  with what is needed only here
+    from autoscaler.streaming.checkpoint_files import LocalFiles  # noqa: PLC0415
 
-    return checkpoint_guard.problems(root / "checkpoint")
+    return checkpoint_guard.problems(LocalFiles(place))
 
 
-def _tables(root: Path) -> tuple[str, ...]:
-    if not (root / "tables").exists():
+def _tables(place: Path | None) -> tuple[str, ...]:
+    if place is None or not place.exists():
         return ()
     from autoscaler.adapters.audit.schema_check import check_tables  # noqa: PLC0415  loads Arrow
 
     try:
-        check_tables(root / "tables")
+        check_tables(place)
     except SettingsError as e:
         return e.problems
     return ()

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
@@ -14,8 +13,9 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.cli import decision_history
 from autoscaler.cli.main import few_of
 from autoscaler.cli.times import TimeError, moment, shown, zone_of
+from autoscaler.config import places
 from autoscaler.config.settings import load
-from autoscaler.console.job_state import FINE, Health, judge, read_job
+from autoscaler.console.job_state import FINE, Health, JobState, judge, read_job
 from autoscaler.console.live import Terminal
 from autoscaler.console.words import lasted
 from autoscaler.errors import Exit
@@ -34,13 +34,13 @@ class Asked:
     """What a command line asks of the tables.
 
     Attributes:
-        root: The directory ``tables``.
+        tables: Their place (``config.places``).
         settings: Of the configuration that names it; ``None``: the directory itself was named.
         zone: That times are read and shown in; ``None``: this machine's.
         now: When that is.
     """
 
-    root: Path
+    tables: str
     settings: "Settings | None"
     zone: tzinfo | None
     now: datetime
@@ -54,14 +54,16 @@ class Asked:
             TimeError: There is no such zone.
         """
         settings = None if args.config is None else load(args.config, connects=False)
-        root = args.tables.absolute() if settings is None else settings.root / "tables"
+        tables = places.resolved(args.tables, catalog=True) if settings is None else settings.tables_place
         now = datetime.fromtimestamp(SystemClock().now(), UTC)
-        return cls(root=root, settings=settings, zone=zone_of(args.zone), now=now)
+        return cls(tables=tables, settings=settings, zone=zone_of(args.zone), now=now)
 
     def health(self, latest: datetime) -> Health:
         """Return how the job is whose newest decision in the tables is this; the last minute may not be written yet."""
         flush_s = _FLUSH_S if self.settings is None else self.settings.audit.flush_s
-        job = read_job(self.root.parent)
+        here = places.local(self.tables)
+        root = self.settings.root if self.settings is not None else here and here.parent
+        job = JobState() if root is None else read_job(root)
         if job.held is None and job.said is None and self.settings is None:
             return FINE  # a copy of the tables: nothing is known of a job
         return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=_FLUSH_S + _FLUSHES * flush_s, flush_s=flush_s)
@@ -79,7 +81,7 @@ def history(args: argparse.Namespace) -> int:
     since = moment(args.since, asked.now, asked.zone)
     if since > until:
         raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
-    tables = DecisionTables(asked.root)
+    tables = DecisionTables(asked.tables)
     spells = tables.spells(args.group, since, until)
     if not spells:
         return _nothing(args.group, tables.groups(), asked, f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}")
@@ -111,7 +113,7 @@ def explain(args: argparse.Namespace) -> int:
 
     asked = Asked.of(args)
     at = asked.now if args.at is None else moment(args.at, asked.now, asked.zone)
-    tables = DecisionTables(asked.root)
+    tables = DecisionTables(asked.tables)
     row = tables.decision(args.group, at)
     if row is None:
         return _nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
@@ -136,6 +138,6 @@ def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str
         age = lasted((asked.now - latest[group]).total_seconds())
         said = f"no decision of group {group} {when}; its latest is of {shown(latest[group], asked.zone)}, {age} ago"
     else:
-        said = f"no decision of a group {group} in {asked.root}; there are decisions of {few_of(latest) or 'none'}"
+        said = f"no decision of a group {group} in {asked.tables}; there are decisions of {few_of(latest) or 'none'}"
     sys.stderr.write(said + "\n")
     return Exit.FAILED

@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from autoscaler.config import places
 from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_problems, misplaced, unreadable
 from autoscaler.config.grouping import flattened
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
@@ -30,6 +31,7 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attri
 _URL = re.compile(r"^\w+:/")
 _LISTEN = re.compile(r"^([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$", re.ASCII)
 _MOST_PORT = 65_535
+_PLACES = ("state_dir", "checkpoint", "tables")
 
 
 class Measure(BaseModel):
@@ -211,7 +213,22 @@ def is_address(state_dir: str) -> bool:
 
 def _local(value: str) -> str:
     if is_address(value):
-        raise ValueError(f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}")
+        raise ValueError(
+            f"must be a directory of the job's machine, such as /var/lib/autoscaler, not {value!r}; "
+            "checkpoint and tables may be addresses"
+        )
+    return value
+
+
+def _anywhere(value: str) -> str:
+    if found := places.problem(value):
+        raise ValueError(found)
+    return value
+
+
+def _anywhere_or_catalog(value: str) -> str:
+    if found := places.problem(value, catalog=True):
+        raise ValueError(found)
     return value
 
 
@@ -223,7 +240,11 @@ class Settings(BaseModel):
     clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
     """one or several; groups on one of them go on whatever becomes of the others"""
     state_dir: Annotated[str, Field(min_length=1), AfterValidator(_local)]
-    """checkpoint/, tables/, workers/ and logs/ are made below it; ~ and $NAME are expanded"""
+    """a local directory: journal/, workers/, logs/ and locks lie there; ~ and $NAME expand"""
+    checkpoint: Annotated[str, Field(min_length=1), AfterValidator(_anywhere)] | None = None
+    """Spark's state of one window: a path, or an address such as s3a://bucket/x; null: checkpoint/ below state_dir"""
+    tables: Annotated[str, Field(min_length=1), AfterValidator(_anywhere_or_catalog)] | None = None
+    """the audit: a path, an address, or catalog.schema of Spark's catalog; null: tables/ below state_dir"""
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
     """the consumer groups to look after"""
     measure: Measure = Measure()
@@ -246,6 +267,16 @@ class Settings(BaseModel):
         """Return the state directory as an absolute path, with ``~`` and environment variables expanded."""
         return expanded(self.state_dir)
 
+    @property
+    def checkpoint_place(self) -> str:
+        """Return where the checkpoint lies, as a path or an address (``config.places``)."""
+        return place_of("checkpoint", self.checkpoint, self.root)
+
+    @property
+    def tables_place(self) -> str:
+        """Return where the audit lies, as a path, an address or ``catalog.schema`` (``config.places``)."""
+        return place_of("tables", self.tables, self.root)
+
     def cluster_of(self, group: Group) -> Cluster:
         """Return the cluster that a group of these settings is on."""
         return next(c for c in self.clusters if group.cluster in {None, c.name})
@@ -262,9 +293,14 @@ def expanded(state_dir: str) -> Path:
     return Path(os.path.expanduser(os.path.expandvars(state_dir))).absolute()  # noqa: PTH111  of a user who is not there it leaves the name
 
 
+def place_of(setting: str, value: str | None, root: Path) -> str:
+    """Return where what a setting names lies: below the state directory ``root`` where it names nothing."""
+    return str(root / setting) if value is None else places.resolved(value, catalog=setting == "tables")
+
+
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong values are passed over."""
-    found, measure = [*misplaced(data), *_shared(data)], data.get("measure")
+    found, measure = [*misplaced(data), *_shared(data), *_one_place(data)], data.get("measure")
     if not isinstance(measure, Mapping):
         return found
     names = ("trigger_s", "window_s", "known_for_s", "watchdog_s")
@@ -319,12 +355,19 @@ def _also_wrong(data: Mapping[str, object]) -> Iterator[str]:
     yield from _across(data)
 
 
-def lacking(state_dir: str) -> list[str]:
-    """Return what a state directory as it is written refers to and is not there."""
-    state = os.path.expanduser(os.path.expandvars(state_dir))  # noqa: PTH111  as above
-    if "$" in state:
-        return [f"state_dir: {state} names an environment variable that is not set"]
-    return [f"state_dir: {state} names a home directory that is not there"] if state.startswith("~") else []
+def _lacking(data: Mapping[str, object]) -> list[str]:
+    return [said for name in _PLACES if isinstance(value := data.get(name), str) for said in places.lacking(name, value)]
+
+
+def _one_place(data: Mapping[str, object]) -> list[str]:
+    """Return that checkpoint and tables lie in each other, where they do: what cleans up the one would clean up the other."""
+    root = data.get("state_dir")
+    given = {name: data.get(name) for name in ("checkpoint", "tables")}
+    if not isinstance(root, str) or not all(isinstance(x, str | None) for x in given.values()):
+        return []
+    first, second = (f"{place_of(name, x, expanded(root))}/" for name, x in given.items() if isinstance(x, str | None))
+    within = first.startswith(second) or second.startswith(first)
+    return ["checkpoint: lies in tables, or tables in it: give each a place of its own"] * within
 
 
 def _missing_solver(data: Mapping[str, object]) -> list[str]:
@@ -353,7 +396,7 @@ def load(path: str | Path, *, connects: bool = True) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as e:
         problems += [*refusals(e.errors()), *_also_wrong(data)]
-    problems += [*lacking(str(data.get("state_dir", ""))), *(unreadable(data) if connects else ()), *_missing_solver(data)]
+    problems += [*_lacking(data), *(unreadable(data) if connects else ()), *_missing_solver(data)]
     if problems or settings is None:
         raise SettingsError(tuple(dict.fromkeys(map(replace(file, data=written).placed, problems))))
     return settings

@@ -90,7 +90,7 @@ def read_job(root: Path) -> JobState:
         held=_held(root / "supervisor.lock"),
         said=said,
         last_words=own[-1][:_LONGEST] if own and ended_badly else "",
-        written_at=_written_at(root / "tables"),
+        written_at=_written_at(root / "journal" / "written"),
         waits=next((line.partition(_WAIT)[2][:_LONGEST] for line in reversed(own) if _WAIT in line), ""),
     )
 
@@ -192,10 +192,9 @@ def _end_of(log: Path) -> list[str]:
         return []
 
 
-def _written_at(tables: Path) -> float | None:
-    """Return when the last commit to any table was: a commit is a new file in the table's log."""
-    logs = [table / "_delta_log" for table in (tables / "decisions", tables / "loads")]
+def _written_at(sign: Path) -> float | None:
+    """Return when the job last wrote to any table, wherever they lie: it touches a file then."""
     try:
-        return max((log.stat().st_mtime for log in logs if log.is_dir()), default=None)
+        return sign.stat().st_mtime
     except OSError:
         return None

@@ -22,7 +22,9 @@ from autoscaler.config.settings import Settings
 from autoscaler.errors import PermanentError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.streaming import schema
+from autoscaler.streaming.checkpoint_files import HadoopFiles
 from autoscaler.streaming.checkpoint_guard import claim, forsake
+from autoscaler.streaming.file_systems import keep_checkpoint
 from autoscaler.streaming.lag import GroupRules
 from autoscaler.streaming.source import KafkaLoad
 from autoscaler.streaming.window_inputs import Rules
@@ -45,13 +47,15 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
 
     Raises:
         SettingsError: The connection block cannot be used, or the checkpoint is of something else.
-        TransientError: The checkpoint is to be replaced, but another job uses it.
+        TransientError: The checkpoint cannot be reached, or is to be replaced, but another job uses it.
     """
     for cluster, _ in settings.served:
         with naming(cluster.name):
             translate(resolve_secrets(cluster.connection))
-    checkpoint = settings.root / "checkpoint"
-    places = claim(checkpoint, clusters=[c.name for c, _ in settings.served], buckets=settings.measure.buckets)
+    checkpoint = settings.checkpoint_place
+    files, lock = HadoopFiles(spark, checkpoint), settings.root / "checkpoint.lock"
+    places = claim(files, lock, clusters=[c.name for c, _ in settings.served], buckets=settings.measure.buckets)
+    keep_checkpoint(spark, checkpoint)
     spark.dataSource.register(KafkaLoad)
     # As many as one cluster has buckets, however many clusters there are: a checkpoint keeps the number for good.
     spark.conf.set("spark.sql.shuffle.partitions", str(settings.measure.buckets))
@@ -60,20 +64,24 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
         loads(sampled(spark, settings, places), settings, places)
         .writeStream.foreachBatch(sink)
         .outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", checkpoint)
         .queryName("autoscaler")
         .trigger(processingTime=f"{int(settings.measure.trigger_s * 1000)} milliseconds")
     )
     try:
         return writer.start()
     except (PySparkException, Py4JError):
-        forsake(checkpoint, _NOT_BEGUN)
+        forsake(files, _NOT_BEGUN)
         raise
 
 
-def ended_without_a_batch(settings: Settings) -> None:
-    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint."""
-    forsake(settings.root / "checkpoint", _NOT_BEGUN)
+def ended_without_a_batch(spark: SparkSession, settings: Settings) -> None:
+    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint.
+
+    Raises:
+        TransientError: The checkpoint cannot be reached.
+    """
+    forsake(HadoopFiles(spark, settings.checkpoint_place), _NOT_BEGUN)
 
 
 def stop(stream: "StreamingQuery", patience_s: float = 5.0) -> None:

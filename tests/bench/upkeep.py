@@ -59,7 +59,7 @@ def measured(spark: SparkSession, root: Path, past: int, days: int, flush_s: int
     if past:
         merged = of_past(past)
         tables.append("loads", rows.loads(merged, [0] * len(merged)), version)
-    yield f"{'past':>8} {_files(root):10,} {'':>14} {heap_mb(spark):10.0f}"
+    yield f"{'past':>8} {_files(spark, root):10,} {'':>14} {heap_mb(spark):10.0f}"
     for n in range(days):
         start, took = _T0 + n * _DAY_S, list[float]()
         for of_commit in day_of(start, flush_s):
@@ -67,17 +67,17 @@ def measured(spark: SparkSession, root: Path, past: int, days: int, flush_s: int
             began = time.monotonic()
             tables.append("loads", rows.loads(of_commit, [0] * len(of_commit)), version)
             took.append(time.monotonic() - began)
-        files, heap, tomorrow = _files(root), heap_mb(spark), day(start + _DAY_S)
+        files, heap, tomorrow = _files(spark, root), heap_mb(spark), day(start + _DAY_S)
         began = time.monotonic()
         compact(spark, root, "loads", before=tomorrow, keep_from=None)
         merging = time.monotonic() - began
         first, last = (statistics.median(x) * 1e3 for x in (took[:100], took[-100:]))
         before = f"{n + 1:8} {files:10,} {first:6.0f} {last:6.0f} {heap:11.0f}"
-        yield f"{before} {merging:9.1f} {_files(root):9,} {heap_mb(spark):10.0f}"
+        yield f"{before} {merging:9.1f} {_files(spark, root):9,} {heap_mb(spark):10.0f}"
 
 
-def _files(root: Path) -> int:
-    return sum(files_per_day(root / "loads").values())
+def _files(spark: SparkSession, root: Path) -> int:
+    return sum(files_per_day(spark, root, "loads").values())
 
 
 def main() -> None:

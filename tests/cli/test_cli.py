@@ -18,8 +18,8 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.cli.preflight import problems
 from autoscaler.config.settings import ProcessWorkers, load
-from autoscaler.streaming.checkpoint_guard import claim
 from tests.cli.commands import run
+from tests.streaming.claimed import claim
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """

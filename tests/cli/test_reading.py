@@ -219,7 +219,7 @@ def test_what_cannot_be_answered_is_said_with_an_exit_code(tables: Path, tmp_pat
         asked = [
             (("payments", "--tables", tables), 1, "there are decisions of orders, it's"),
             (("orders", "--tables", empty), 78, f"no tables in {empty}; the job makes them with its first decision"),
-            (("orders", "--config", file), 78, f"{file}: state_dir: no tables in {tmp_path / 'state' / 'tables'}"),
+            (("orders", "--config", file), 78, f"{file}: tables: no tables in {tmp_path / 'state' / 'tables'}"),
             (("orders", "--tables", broken), 78, "cannot be read"),
             (("orders", "--tables", other), 78, "is none that this release can read"),
             (("orders", "--config", tmp_path / "none.yaml"), 78, "cannot be read"),

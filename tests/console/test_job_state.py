@@ -77,13 +77,14 @@ def test_the_last_line_of_a_log_that_is_the_jobs_own_is_said(tmp_path: Path) -> 
 
 def test_an_audit_that_cannot_write_is_said_with_the_reason_of_the_log(tmp_path: Path) -> None:
     root = state(tmp_path, started_at=NOW - 3000)
-    log = root / "tables" / "decisions" / "_delta_log"
-    log.mkdir(parents=True)
+    sign = root / "journal" / "written"
+    sign.parent.mkdir()
+    sign.touch()
     line = "2026-11-24 23:07:42 WARNING autoscaler: the audit's rows wait: 9 rows were not written: No space left on device\n"
     (root / "logs" / "job.log").write_text(line + "another line\n")
 
     def said(written_s_ago: float, started_s_ago: float = 3000) -> str:
-        os.utime(log, (NOW - written_s_ago, NOW - written_s_ago))
+        os.utime(sign, (NOW - written_s_ago, NOW - written_s_ago))
         job = read_job(state(tmp_path, started_at=NOW - started_s_ago))
         return judge(replace(job, held=True), NOW - 1, NOW, quiet_s=10, flush_s=60).text
 

@@ -68,7 +68,9 @@ class DeltaWorld:
         from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
         self._spark, self._root = spark, root
-        self.audit = DeltaAudit(spark, root, flush_s=0.2, clock=SystemClock(), cluster_of={}, close_timeout_s=100.0)
+        self.audit = DeltaAudit(
+            spark, root, flush_s=0.2, clock=SystemClock(), journal=root / "journal", cluster_of={}, close_timeout_s=100.0
+        )
 
     def written(self) -> Written:
         rows = {t: self._rows(t) for t in ("decisions", "actions", "handovers", "loads")}

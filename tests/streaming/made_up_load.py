@@ -20,7 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from autoscaler.config.settings import Settings
 from autoscaler.model import LoadSnapshot
 from autoscaler.streaming import query, schema
+from autoscaler.streaming.checkpoint_files import HadoopFiles
 from autoscaler.streaming.checkpoint_guard import claim
+from autoscaler.streaming.file_systems import keep_checkpoint
 from tests.until import until
 
 BATCHES = 8
@@ -33,10 +35,11 @@ _PLACE = "/where/the/test/unpacks"
 Snapshots = Mapping[str, LoadSnapshot]
 
 
-def settings(place: Path, buckets: int = 1) -> Settings:
+def settings(place: Path, buckets: int = 1, checkpoint: str | None = None) -> Settings:
     return Settings.model_validate({
         "clusters": [{"connection": {"bootstrap.servers": "127.0.0.1:1"}}],
         "state_dir": str(place),
+        "checkpoint": checkpoint,
         "groups": [{"group": "g", "topics": ["orders"], "capacity_bytes_per_s": 1e6}],
         "measure": {"trigger_s": 0.2, "window_s": WINDOW_S, "buckets": buckets},
     })  # fmt: skip
@@ -96,11 +99,12 @@ class MadeUpLoad(DataSource):
         return Reader()
 
 
-def run(spark: SparkSession, place: Path, batches: int = BATCHES) -> list[Snapshots]:
-    """Run the query on the checkpoint below ``place`` for so many batches, and return what they told."""
-    given, told, enough = settings(place), list[Snapshots](), threading.Event()
-    checkpoint = given.root / "checkpoint"
-    places = claim(checkpoint, clusters=["kafka"], buckets=1)
+def run(spark: SparkSession, place: Path, batches: int = BATCHES, checkpoint: str | None = None) -> list[Snapshots]:
+    """Run the query on the checkpoint, by default below ``place``, for so many batches, and return what they told."""
+    given, told, enough = settings(place, checkpoint=checkpoint), list[Snapshots](), threading.Event()
+    checkpoint = given.checkpoint_place
+    places = claim(HadoopFiles(spark, checkpoint), given.root / "checkpoint.lock", clusters=["kafka"], buckets=1)
+    keep_checkpoint(spark, checkpoint)
 
     def tell(number: int, snapshots: Snapshots, measured: Mapping[str, float]) -> None:
         told.append(snapshots)
@@ -113,7 +117,7 @@ def run(spark: SparkSession, place: Path, batches: int = BATCHES) -> list[Snapsh
         query.loads(query.sampled(spark, given, places), given, places)
         .writeStream.foreachBatch(query.Sink(given, tell))
         .outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", checkpoint)
         .trigger(processingTime="200 milliseconds")
         .start()
     )

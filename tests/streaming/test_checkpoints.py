@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from autoscaler.streaming import query
-from autoscaler.streaming.checkpoint_guard import claim
+from tests.streaming.claimed import claim
 from tests.streaming.made_up_load import BATCHES, RECORD_BYTES, RECORDS_PER_S, WINDOW_S, Snapshots, run, settings, unpack
 from tests.until import until
 
@@ -100,7 +100,7 @@ def ends_without_a_batch(spark: "SparkSession", place: Path) -> bool:
         return True
     until("a batch, or its end", lambda: bool(told) or not stream.isActive, every_s=0.1)
     if not told:
-        query.ended_without_a_batch(given)
+        query.ended_without_a_batch(spark, given)
     query.stop(stream)
     return not told
 

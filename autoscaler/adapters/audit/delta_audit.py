@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+from delta.tables import DeltaTable
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -23,11 +23,14 @@ from pyspark.sql.functions import col, max_by, struct
 from autoscaler.adapters.audit.buffer import Buffer
 from autoscaler.adapters.audit.decision_json import restore
 from autoscaler.adapters.audit.flusher import Flusher, Key
-from autoscaler.adapters.audit.journal import Journal, recovered
+from autoscaler.adapters.audit.journal import Journal, recovered, take_over
+from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import Cycle, day, measured_of
-from autoscaler.adapters.audit.schema_check import check_tables, lacking
+from autoscaler.adapters.audit.schema_check import check_tables, faults, lacking, unfit
 from autoscaler.adapters.audit.tables import MEASURED, TABLES, Table, addition, columns, ddl, sql_type
 from autoscaler.adapters.audit.views import UNPACK, VIEWS
+from autoscaler.adapters.audit.writer_turn import WriterTurn
+from autoscaler.config.places import scheme_of
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import CapacitySource, Decision, HandoverDone, LoadSnapshot, TopicPartition
 from autoscaler.ports import ActionOutcome, Clock
@@ -68,10 +71,11 @@ class DeltaAudit:
     def __init__(
         self,
         spark: SparkSession,
-        root: Path,
+        where: str | Path,
         flush_s: float,
         clock: Clock,
         *,
+        journal: Path,
         cluster_of: Mapping[str, str],
         close_timeout_s: float = 30.0,
     ) -> None:
@@ -80,19 +84,34 @@ class DeltaAudit:
         The audit takes a session of its own from ``spark``. Rows of cycles that did nothing wait for at most about ``flush_s``.
         What acted and is not written when ``close_timeout_s`` is over, the next start writes.
 
+        Args:
+            spark: The job's session.
+            where: The place of the tables: a path, an address, or ``catalog.schema``.
+            flush_s: As above.
+            clock: That days are told by.
+            journal: A directory of this machine, for what must survive a kill.
+            cluster_of: The cluster of each group.
+            close_timeout_s: As above.
+
         Raises:
-            SettingsError: Tables below ``root`` are of another schema (names each, what differs and what to do), or the session
-                cannot write Delta tables.
+            SettingsError: The tables are of another schema (names each, what differs and what to do), or the session cannot
+                write Delta tables.
+            TransientError: They lie elsewhere and cannot be reached.
         """
         _check_session(spark)
-        check_tables(root)
+        place = TablesPlace.of(where)
+        self._tables = SparkTables(spark, place, clock)
+        if place.local is None:
+            self._tables.check()
+        else:
+            check_tables(place.local)
+            take_over(place.local / "journal", journal)
         life = str(uuid4())
         self._clock = clock
         self._cluster_of = dict(cluster_of)
         self._close_timeout_s = close_timeout_s
         self._buffer = Buffer()
-        self._journal = Journal(root / "journal", life)
-        self._tables = SparkTables(spark, root, clock)
+        self._journal = Journal(journal, life)
         self._flusher = Flusher(self._buffer, self._tables, self._journal, flush_s)
 
     def measured(self, groups: Collection[str]) -> dict[str, float]:
@@ -157,16 +176,28 @@ class DeltaAudit:
     def close(self) -> None:
         """Write what is left, for ``close_timeout_s`` at most; the session must still be alive."""
         self._flusher.close(self._close_timeout_s)
+        self._tables.close()
+
+    def check_turn(self) -> None:
+        """Look whether this driver may write the tables, see ``WriterTurn``.
+
+        Raises:
+            TransientError: Another driver has begun to, or that cannot be looked at now.
+        """
+        self._tables.check_turn()
 
 
 class SparkTables:
     """Implements ``TableWriter`` with delta-spark; used by the flusher's thread only."""
 
-    def __init__(self, spark: SparkSession, root: Path, clock: Clock, tables: Mapping[str, Table] = TABLES) -> None:
+    def __init__(
+        self, spark: SparkSession, where: str | Path | TablesPlace, clock: Clock, tables: Mapping[str, Table] = TABLES
+    ) -> None:
         """Keep what is needed; ``prepare`` opens the tables."""
         self._spark = spark.newSession()
-        self._root = root
+        self._place = TablesPlace.of(where)
         self._clock = clock
+        self._turn = WriterTurn(self._spark, self._place)
         self._wanted = tables
         self._unsure: set[tuple[str, int]] = set()  # commits whose answer was an error: made or not
         for key, value in SESSION.items():
@@ -176,6 +207,27 @@ class SparkTables:
         """Return the present UTC date."""
         return day(self._clock.now())
 
+    def check(self) -> None:
+        """Refuse existing tables that cannot be appended to, see ``schema_check``.
+
+        Raises:
+            SettingsError: One problem per table that does not fit.
+            TransientError: They cannot be read now.
+        """
+        problems = []
+        try:
+            for table in self._wanted.values():
+                if not is_table(self._spark, self._place, table.name):
+                    continue
+                named = self._place.named(table.name)
+                partitioned = self._spark.sql(f"DESCRIBE DETAIL {named}").select("partitionColumns").collect()[0][0]
+                if said := "; ".join(faults(table, self._schema(table.name), partitioned)):
+                    problems.append(unfit(self._place.at(table.name), self._place.root, said))
+        except (PySparkException, Py4JError) as e:
+            raise TransientError(f"the tables in {self._place} cannot be read: {first_line(e)}") from e
+        if problems:
+            raise SettingsError(tuple(problems))
+
     def prepare(self) -> None:
         """Make the tables that are not there and add the columns that earlier releases did not have, in the audit's pool.
 
@@ -183,17 +235,24 @@ class SparkTables:
             TransientError: They cannot be made now.
         """
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+        self._turn.take()
         try:
+            if self._place.catalog and not self._spark.catalog.databaseExists(self._place.root):
+                self._spark.sql(f"CREATE SCHEMA {'.'.join(f'`{x}`' for x in self._place.root.split('.'))}")
             for table in self._wanted.values():
-                path = self._root / table.name
-                if not any((path / "_delta_log").glob("*.json")):
-                    self._spark.sql(ddl(table, str(path)))
-                elif new := lacking(table, path):
-                    self._spark.sql(addition(str(path), new))
+                named = self._place.named(table.name)
+                if not is_table(self._spark, self._place, table.name):
+                    self._spark.sql(ddl(table, named))
+                elif new := lacking(table, self._schema(table.name)):
+                    self._spark.sql(addition(named, new))
                     names = ", ".join(x.path.replace("`", "") for x in new)
-                    log.info("table %s has new columns, null in the rows of earlier releases: %s", path, names)
-        except (PySparkException, Py4JError, OSError, DeltaError) as e:
-            raise TransientError(f"the tables in {self._root} cannot be opened: {first_line(e)}") from e
+                    at = self._place.at(table.name)
+                    log.info("table %s has new columns, null in the rows of earlier releases: %s", at, names)
+        except (PySparkException, Py4JError) as e:
+            raise TransientError(f"the tables in {self._place} cannot be opened: {first_line(e)}") from e
+
+    def _schema(self, table: str) -> pa.Schema:
+        return self._spark.sql(f"SELECT * FROM {self._place.named(table)} LIMIT 0").toArrow().schema  # noqa: S608  a name of ours
 
     def append(self, table: str, rows: pa.Table, version: int) -> None:
         """Append rows in one commit, unless this life has committed this version of the table.
@@ -202,8 +261,9 @@ class SparkTables:
         ones said about theirs. Here only a commit after one that failed looks whether its rows are there.
 
         Raises:
-            TransientError: The commit failed, or its answer was lost.
+            TransientError: The commit failed, or its answer was lost; or another driver writes these tables.
         """
+        self.check_turn()
         attempt = (table, version)
         if attempt in self._unsure and self._holds(table, rows):
             self._unsure.discard(attempt)
@@ -211,10 +271,26 @@ class SparkTables:
         self._unsure.add(attempt)
         try:
             frame = self._spark.createDataFrame(rows).coalesce(1)
-            frame.write.format("delta").mode("append").save(str(self._root / table))
+            writer = frame.write.format("delta").mode("append")
+            if self._place.catalog:
+                writer.saveAsTable(self._place.named(table))
+            else:
+                writer.save(self._place.at(table))
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{rows.num_rows} rows for {self._root / table} were not written: {first_line(e)}") from e
+            raise TransientError(f"{rows.num_rows} rows for {self._place.at(table)} were not written: {first_line(e)}") from e
         self._unsure.discard(attempt)
+
+    def check_turn(self) -> None:
+        """Look whether another driver has begun to write, see ``WriterTurn``.
+
+        Raises:
+            TransientError: One has, or that cannot be looked at now.
+        """
+        self._turn.check()
+
+    def close(self) -> None:
+        """Let another driver write."""
+        self._turn.give_back()
 
     def _holds(self, table: str, rows: pa.Table) -> bool:
         """Say whether rows are in a table: a commit has all of its rows or none."""
@@ -227,16 +303,15 @@ class SparkTables:
         Raises:
             TransientError: The table cannot be read.
         """
-        path = self._root / "decisions"
-        if not any((path / "_delta_log").glob("*.json")):
-            return {}
         try:
-            rows = self._spark.read.format("delta").load(str(path))
+            if not is_table(self._spark, self._place, "decisions"):
+                return {}
+            rows = self._spark.table(self._place.named("decisions"))
             lately = rows.where((col("date") >= self.today() - timedelta(days=1)) & col("group").isin(*groups))
             latest = lately.groupBy("group").agg(max_by(struct("capacity_source", "capacity_bytes_per_s"), "at").alias("latest"))
             found = latest.select("group", "latest.*").toArrow().to_pylist()
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{path} cannot be read: {first_line(e)}") from e
+            raise TransientError(f"{self._place.at('decisions')} cannot be read: {first_line(e)}") from e
         return {r["group"]: r["capacity_bytes_per_s"] for r in found if r["capacity_source"] == CapacitySource.MEASURED}
 
     def keys(self, table: str, since: date) -> set[Key]:
@@ -246,14 +321,26 @@ class SparkTables:
             TransientError: The table cannot be read.
         """
         try:
-            found = self._spark.read.format("delta").load(str(self._root / table)).where(col("date") >= since)
+            found = self._spark.table(self._place.named(table)).where(col("date") >= since)
             return {tuple(r.values()) for r in found.select(*self._wanted[table].key).toArrow().to_pylist()}
         except (PySparkException, Py4JError, OSError) as e:
-            raise TransientError(f"{self._root / table} cannot be read: {first_line(e)}") from e
+            raise TransientError(f"{self._place.at(table)} cannot be read: {first_line(e)}") from e
 
 
-def register_views(spark: SparkSession, root: Path) -> None:
-    """Make temporary views of the tables below ``root`` and of the questions that ``docs/tasks/history.md`` explains.
+def is_table(spark: SparkSession, place: TablesPlace, name: str) -> bool:
+    """Say whether a table has been made.
+
+    Raises:
+        PySparkException: Spark cannot look.
+        Py4JError: As above.
+    """
+    if place.catalog:
+        return bool(spark.catalog.tableExists(place.named(name)))
+    return bool(DeltaTable.isDeltaTable(spark, place.at(name)))
+
+
+def register_views(spark: SparkSession, where: str | Path) -> None:
+    """Make temporary views of the tables in a place and of the questions that ``docs/tasks/history.md`` explains.
 
     Where Spark's Python workers cannot import this package, all but ``partition_loads`` can be asked. Columns that the tables of
     an earlier release do not have yet are null; nothing is written.
@@ -261,19 +348,23 @@ def register_views(spark: SparkSession, root: Path) -> None:
     Raises:
         TransientError: A table is not there (yet) or cannot be read.
     """
+    place = TablesPlace.of(where)
     try:
         for name, table in TABLES.items():
-            there = spark.read.format("delta").load(str(root / name))
+            there = spark.table(place.named(name))
             there.to(spark.createDataFrame([], columns(table)).schema).createOrReplaceTempView(name)
         spark.udf.register(UNPACK, measured_of, f"ARRAY<{sql_type(MEASURED)}>")
         for name, sql in VIEWS.items():
             spark.sql(sql).createOrReplaceTempView(name)
     except (PySparkException, Py4JError) as e:
-        raise TransientError(f"the tables in {root} cannot be read: {first_line(e)}") from e
+        raise TransientError(f"the tables in {place} cannot be read: {first_line(e)}") from e
 
 
-def small_session(name: str, class_path: str) -> SparkSession:
-    """Return a local session that works on Delta tables and takes little; ``class_path`` is where Delta's jars are."""
+def small_session(name: str, where: str | Path) -> SparkSession:
+    """Return a local session that works on Delta tables in a place and takes little; fetches the jars if needed."""
+    from autoscaler import jars  # noqa: PLC0415  of no use to the job
+
+    class_path = jars.class_path(*jars.needed([scheme_of(str(where))]))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).config("spark.driver.extraClassPath", class_path)
     for key, value in (_SMALL | _NEEDED | SESSION).items():

@@ -247,6 +247,7 @@ class Flusher:
                 self._gap.wait(_GAP_S)
                 self._gap.clear()
             self._writer.append(table, content, version)
+            self._journal.wrote()
         self._done.add(table)
 
     def _recover(self) -> None:

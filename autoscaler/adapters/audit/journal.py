@@ -10,6 +10,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from autoscaler.ports import ActionOutcome
 
 log = logging.getLogger(__name__)
 
+WRITTEN = "written"  # a file that is as old as the latest commit to any table
 _SHRINK_ABOVE_BYTES = 1 << 20
 
 
@@ -65,6 +67,13 @@ class Journal:
                     old.close()
             except OSError as e:
                 log.warning("%s cannot be shortened (%s); rows in it are looked up before they are written again", self.path, e)
+
+    def wrote(self) -> None:
+        """Leave a sign of when the tables were last written, for who watches the job from outside."""
+        try:
+            (self.path.parent / WRITTEN).touch()
+        except OSError as e:
+            log.warning("%s cannot be touched (%s)", self.path.parent / WRITTEN, e)
 
     def close(self) -> None:
         """Release the file; it goes if nothing in it is waiting, otherwise the next life reads it."""
@@ -117,6 +126,18 @@ def left_behind(own: Journal) -> Iterator[Left | None]:
             file.close()
             continue
         yield Left(path, file, tuple(_read(path, file)))
+
+
+def take_over(old: Path, new: Path) -> None:
+    """Move what lives of an earlier release left to where this one looks: that kept its journal beside the tables."""
+    left = [] if old == new else sorted(old.glob("*.jsonl"))
+    if left:
+        new.mkdir(parents=True, exist_ok=True)
+    for path in left:
+        try:
+            shutil.move(path, new / path.name)
+        except OSError as e:
+            log.warning("%s cannot be moved to %s (%s): rows in it are not written", path, new, e)
 
 
 def recovered(

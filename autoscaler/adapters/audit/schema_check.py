@@ -1,9 +1,10 @@
-"""Looks at existing tables without Spark, so that one that the audit cannot write is named before the job starts.
+"""Looks whether existing tables are ones that the audit can write, so that one that is not is named before the job starts.
 
-Beside the path, used at start. A column that an earlier release did not have is no fault: it is added when the tables are opened.
+Beside the path, used at start. Tables on this machine are looked at without Spark, others by ``delta_audit``, which asks Spark
+what they have. A column that an earlier release did not have is no fault: it is added when the tables are opened.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,44 +27,45 @@ def check_tables(root: Path, tables: Mapping[str, Table] = TABLES) -> None:
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             continue
         try:
-            said = "; ".join(_faults(table, path))
+            found = "; ".join(_found(table, path))
         except (DeltaError, OSError, ValueError) as e:
             first_line = str(e).partition("\n")[0]
             problems.append(
-                f"state_dir: the tables in {root} cannot be read ({table.name}: {first_line}): "
-                "move them away, or name another state_dir"
+                f"tables: the tables in {root} cannot be read ({table.name}: {first_line}): move them away, or name another place"
             )
             continue
-        if said:
-            problems.append(
-                f"state_dir: table {path} does not fit this release: {said}. "
-                f"Move {root} away (nothing but the audit is in it) or give another state_dir"
-            )
+        if found:
+            problems.append(unfit(str(path), str(root), found))
     if problems:
         raise SettingsError(tuple(problems))
 
 
-def lacking(table: Table, path: Path) -> tuple[Difference, ...]:
-    """Return the columns that the table at ``path`` does not have yet.
+def unfit(table: str, root: str, said: str) -> str:
+    """Return the sentence of a table that the audit cannot write, and what to do."""
+    return (
+        f"tables: table {table} does not fit this release: {said}. "
+        f"Move {root} away (nothing but the audit is in it) or name another place"
+    )
 
-    Raises:
-        DeltaError: There is no table, or it cannot be read.
-    """
-    return tuple(x for x in differences(table.schema, _schema(DeltaTable(path))) if x.found is None)
+
+def faults(table: Table, schema: pa.Schema, partitioned: Iterable[str]) -> Iterator[str]:
+    """Yield what of an existing table keeps the audit from writing it."""
+    for x in differences(table.schema, schema):
+        if x.found is not None:
+            yield f"column {x.path.replace('`', '')} is {sql_type(x.found)}, not {sql_type(x.wanted)}"
+    if (by := list(partitioned)) != ["date"]:
+        yield f"it is partitioned by {', '.join(by) or 'nothing'}, not by date"
 
 
-def _faults(table: Table, path: Path) -> Iterator[str]:
+def lacking(table: Table, schema: pa.Schema) -> tuple[Difference, ...]:
+    """Return the columns that an existing table of this schema does not have yet."""
+    return tuple(x for x in differences(table.schema, schema) if x.found is None)
+
+
+def _found(table: Table, path: Path) -> Iterator[str]:
     try:
         found = DeltaTable(path)
     except TableNotFoundError:
         yield "it is not a Delta table"
         return
-    for x in differences(table.schema, _schema(found)):
-        if x.found is not None:
-            yield f"column {x.path.replace('`', '')} is {sql_type(x.found)}, not {sql_type(x.wanted)}"
-    if (partitioned := found.metadata().partition_columns) != ["date"]:
-        yield f"it is partitioned by {', '.join(partitioned) or 'nothing'}, not by date"
-
-
-def _schema(table: DeltaTable) -> pa.Schema:
-    return pa.schema(table.schema().to_arrow())
+    yield from faults(table, pa.schema(found.schema().to_arrow()), found.metadata().partition_columns)

@@ -134,11 +134,11 @@ class Difference:
     found: pa.DataType | None  # the type that the table has; ``None`` where it has no such column, which can then be added
 
 
-def ddl(table: Table, path: str) -> str:
-    """Return the statement that makes an empty table at ``path`` unless there is one."""
+def ddl(table: Table, named: str) -> str:
+    """Return the statement that makes an empty table, by its name in SQL, unless there is one."""
     properties = ", ".join(f"'{k}' = '{v}'" for k, v in _PROPERTIES.items())
     return (
-        f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns(table)}) USING delta PARTITIONED BY (`date`) "
+        f"CREATE TABLE IF NOT EXISTS {named} ({columns(table)}) USING delta PARTITIONED BY (`date`) "
         f"COMMENT '{table.about}' TBLPROPERTIES ({properties})"
     )
 
@@ -148,10 +148,10 @@ def columns(table: Table) -> str:
     return ", ".join(f"`{f.name}` {sql_type(f.type)}" for f in table.schema)
 
 
-def addition(path: str, lacking: Iterable[Difference]) -> str:
-    """Return the statement that adds columns to the table at ``path``; they are null in the rows that it has."""
+def addition(named: str, lacking: Iterable[Difference]) -> str:
+    """Return the statement that adds columns to a table, by its name in SQL; they are null in the rows that it has."""
     added = ", ".join(f"{x.path} {sql_type(x.wanted)}" for x in lacking)
-    return f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})"
+    return f"ALTER TABLE {named} ADD COLUMNS ({added})"
 
 
 def sql_type(kind: pa.DataType) -> str:

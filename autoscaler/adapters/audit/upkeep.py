@@ -5,22 +5,22 @@ itself (``Keeper``); ``jobs/maintain_audit.py`` does it for tables whose job doe
 """
 
 import logging
+import re
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
-from autoscaler.adapters.audit.delta_audit import SESSION, first_line
+from autoscaler.adapters.audit.delta_audit import SESSION, first_line, is_table
+from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import day
 from autoscaler.adapters.audit.tables import TABLES
 from autoscaler.errors import AutoscalerError, TransientError
@@ -32,6 +32,7 @@ _FIRST_S = 600.0  # after the start: a job that is tried out is not disturbed
 _EVERY_S = 3600.0
 _MANY = 8  # files of a past day that are worth merging
 _LISTERS = 8  # tasks that list a table's files for VACUUM: with the default of 10,000 that takes half a minute, whatever there is
+_DAY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/")
 _OWN = {
     "spark.databricks.delta.optimize.maxThreads": "1",  # one day after the other: measuring needs the other processors
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(_LISTERS),
@@ -58,22 +59,25 @@ def is_due(files: Mapping[date, int], *, before: date, keep_from: date | None) -
     return any(d < before and (n >= _MANY or (keep_from is not None and d < keep_from)) for d, n in files.items())
 
 
-def files_per_day(table: Path) -> Mapping[date, int]:
+def files_per_day(spark: SparkSession, where: str | Path | TablesPlace, name: str) -> Mapping[date, int]:
     """Return how many files a table has of each day, by its log; empty if there is no table.
 
     Raises:
         TransientError: The log cannot be read now.
     """
+    place = TablesPlace.of(where)
     try:
-        added = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True))
-    except TableNotFoundError:
-        return {}
-    except (DeltaError, OSError) as e:
-        raise TransientError(f"{table} cannot be read: {first_line(e)}") from e
-    return Counter(added["partition.date"].to_pylist()) if added.num_rows else {}
+        if not is_table(spark, place, name):
+            return {}
+        files = spark.table(place.named(name))._jdf.inputFiles()  # noqa: SLF001  the wrapper asks for each name by itself
+        jvm: Any = spark._jvm  # noqa: SLF001
+        joined = jvm.java.util.Arrays.toString(files)
+    except (PySparkException, Py4JError) as e:
+        raise TransientError(f"{place.at(name)} cannot be read: {first_line(e)}") from e
+    return Counter(date.fromisoformat(day) for day in _DAY.findall(joined))
 
 
-def compact(spark: SparkSession, root: Path, name: str, *, before: date, keep_from: date | None) -> Upkeep:
+def compact(spark: SparkSession, where: str | Path | TablesPlace, name: str, *, before: date, keep_from: date | None) -> Upkeep:
     """Merge the small files of a table's past days, and let go of days that need not be kept; may run beside the job.
 
     Only whole days before ``before`` are merged, because later ones are still being written. Days before ``keep_from`` are
@@ -82,22 +86,22 @@ def compact(spark: SparkSession, root: Path, name: str, *, before: date, keep_fr
     Raises:
         TransientError: The table cannot be read or rewritten now; what was done so far stays, and doing it again does no harm.
     """
-    table = f"delta.`{root / name}`"
+    place = TablesPlace.of(where)
+    table = place.named(name)
     for key, value in (SESSION | _OWN).items():
         spark.conf.set(key, value)
     try:
         began = _extent(spark, table)
         days = 0
         if keep_from is not None:
-            old = spark.read.format("delta").load(str(root / name)).where(col("date") < keep_from)
-            days = old.select("date").distinct().count()
+            days = spark.table(table).where(col("date") < keep_from).select("date").distinct().count()
         if keep_from is not None and days:
             _delete_days(spark, table, before=keep_from)
         spark.sql(f"OPTIMIZE {table} WHERE `date` < DATE'{before}'")
         ended = _extent(spark, table)
         spark.sql(f"VACUUM {table}")
     except (PySparkException, Py4JError) as e:
-        raise TransientError(f"{root / name} cannot be kept in order: {first_line(e)}") from e
+        raise TransientError(f"{place.at(name)} cannot be kept in order: {first_line(e)}") from e
     return Upkeep(name=name, days_deleted=days, files=(began[0], ended[0]), bytes=(began[1], ended[1]))
 
 
@@ -122,11 +126,27 @@ class Keeper:
     """
 
     def __init__(
-        self, spark: SparkSession, root: Path, clock: Clock, *, keep_days: int | None, first_s: float = _FIRST_S
+        self,
+        spark: SparkSession,
+        where: str | Path,
+        clock: Clock,
+        *,
+        keep_days: int | None,
+        first_s: float = _FIRST_S,
+        check_turn: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start nothing yet. ``keep_days``: whole days before today that are kept; ``None`` keeps everything."""
-        self._spark, self._root, self._clock = spark.newSession(), root, clock
-        self._keep_days, self._first_s = keep_days, first_s
+        """Start nothing yet.
+
+        Args:
+            spark: The job's session.
+            where: The place of the tables.
+            clock: That days are told by.
+            keep_days: Whole days before today that are kept; ``None`` keeps everything.
+            first_s: Seconds until it looks first.
+            check_turn: Raises ``TransientError`` while another driver writes the tables.
+        """
+        self._spark, self._place, self._clock = spark.newSession(), TablesPlace.of(where), clock
+        self._keep_days, self._first_s, self._check_turn = keep_days, first_s, check_turn
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit-upkeep", daemon=True)
 
@@ -158,8 +178,9 @@ class Keeper:
     def _keep(self, name: str) -> None:
         today = day(self._clock.now())
         keep_from = None if self._keep_days is None else today - timedelta(days=self._keep_days)
-        if self._closing.is_set() or not is_due(files_per_day(self._root / name), before=today, keep_from=keep_from):
+        if self._closing.is_set() or not is_due(files_per_day(self._spark, self._place, name), before=today, keep_from=keep_from):
             return
+        self._check_turn()
         began = self._clock.monotonic()
-        done = compact(self._spark, self._root, name, before=today, keep_from=keep_from)
+        done = compact(self._spark, self._place, name, before=today, keep_from=keep_from)
         log.info("upkeep of the audit: %s, in %.0f s", done, self._clock.monotonic() - began)

@@ -41,7 +41,9 @@ def session() -> SparkSession:
 
 
 def live(tables: Path, published: Path, life: int, count: int | None) -> None:
-    audit = DeltaAudit(session(), tables, flush_s=0.5, clock=SystemClock(), cluster_of={}, close_timeout_s=150.0)
+    audit = DeltaAudit(
+        session(), tables, flush_s=0.5, clock=SystemClock(), journal=tables / "journal", cluster_of={}, close_timeout_s=150.0
+    )
     if published.exists():
         audit.complete(published.read_text(encoding="utf-8").splitlines()[-1])
     with published.open("a", encoding="utf-8") as plans:

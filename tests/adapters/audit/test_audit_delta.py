@@ -66,7 +66,15 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
     from autoscaler.adapters.audit.delta_audit import DeltaAudit  # noqa: PLC0415  Spark is imported by who asks for it
 
     place = tmp_path_factory.mktemp("state") / "tables"
-    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={"orders": "east"}, close_timeout_s=100.0)
+    audit = DeltaAudit(
+        spark,
+        place,
+        flush_s=0.5,
+        clock=SystemClock(),
+        journal=place / "journal",
+        cluster_of={"orders": "east"},
+        close_timeout_s=100.0,
+    )
     told(audit, orders(cases.alone(T0)))
     grown, hot = orders(cases.grown(T0 + 1)), orders(cases.hot(T0 + 2))
     told(audit, grown, cases.outcomes(grown[0]))
@@ -297,7 +305,7 @@ def test_tables_of_another_schema_are_named_with_what_differs_and_what_to_do(spa
     (tmp_path / "loads").mkdir()
     (tmp_path / "loads" / "file").write_text("not a table")
     with pytest.raises(SettingsError) as raised:
-        DeltaAudit(spark, tmp_path, flush_s=1.0, clock=SystemClock(), cluster_of={})
+        DeltaAudit(spark, tmp_path, flush_s=1.0, clock=SystemClock(), journal=tmp_path / "journal", cluster_of={})
     actions, loads = raised.value.problems
     assert f"table {tmp_path / 'actions'} does not fit" in actions
     assert "column decision_id is INT, not STRING" in actions
@@ -314,7 +322,7 @@ def test_a_session_without_delta_is_refused_with_what_to_do(spark: "SparkSession
     plain = spark.newSession()
     plain.conf.set("spark.sql.catalog.spark_catalog", "builtin")
     with pytest.raises(SettingsError, match=r"spark\.sql\.catalog\.spark_catalog must name .* conf/spark\.conf"):
-        DeltaAudit(plain, tmp_path, flush_s=1.0, clock=SystemClock(), cluster_of={})
+        DeltaAudit(plain, tmp_path, flush_s=1.0, clock=SystemClock(), journal=tmp_path / "journal", cluster_of={})
 
 
 def test_the_schema_is_found_in_a_checkpoint_when_the_commits_are_gone(spark: "SparkSession", tmp_path: Path) -> None:
@@ -333,7 +341,13 @@ def test_the_capacity_that_was_measured_last_is_known_again(spark: "SparkSession
 
     def audit() -> "DeltaAudit":
         return DeltaAudit(
-            spark, tmp_path / "tables", flush_s=0.5, clock=SystemClock(), cluster_of={"g": "east"}, close_timeout_s=100.0
+            spark,
+            tmp_path / "tables",
+            flush_s=0.5,
+            clock=SystemClock(),
+            journal=tmp_path / "tables" / "journal",
+            cluster_of={"g": "east"},
+            close_timeout_s=100.0,
         )
 
     first = audit()

@@ -37,7 +37,7 @@ def tables(spark: "SparkSession", tmp_path: Path) -> "SparkTables":
     from autoscaler.adapters.audit.delta_audit import SparkTables  # noqa: PLC0415  Spark is imported by who asks for it
 
     made = SparkTables(spark, tmp_path, SystemClock())
-    spark.sql(ddl(TABLES["loads"], str(tmp_path / "loads")))
+    spark.sql(ddl(TABLES["loads"], f"delta.`{tmp_path / 'loads'}`"))
     return made
 
 
@@ -162,7 +162,6 @@ def test_the_job_merges_past_days_by_itself_and_lets_go_of_old_ones(
 ) -> None:
     from autoscaler.adapters.audit.upkeep import Keeper, files_per_day  # noqa: PLC0415
 
-    loads = tmp_path / "loads"
     old, yesterday, today = (cases.T0 + n * DAY_S for n in (0, 5, 6))
     times = [old, *(yesterday + i for i in range(8)), *(today + i for i in range(9))]
     for version, at in enumerate(times):
@@ -176,7 +175,7 @@ def test_the_job_merges_past_days_by_itself_and_lets_go_of_old_ones(
         keeper.start()
         until("all is in order", lambda: "upkeep of the audit: loads" in caplog.text, explain=lambda: caplog.text)
     keeper.close()
-    assert files_per_day(loads) == {rows.day(yesterday): 1, rows.day(today): 9}
+    assert files_per_day(spark, tmp_path, "loads") == {rows.day(yesterday): 1, rows.day(today): 9}
     assert written() == sorted(cycle(at).decision.decision_id for at in times[1:])
     assert "upkeep of the audit: loads: 18 -> 10 files, " in caplog.text
     assert "1 days deleted" in caplog.text
@@ -193,4 +192,4 @@ def test_a_keeper_that_was_closed_touches_nothing(spark: "SparkSession", tables:
     keeper.start()
     keeper.close()
     until("its thread has ended", lambda: not keeper._thread.is_alive())
-    assert files_per_day(tmp_path / "loads") == {rows.day(cases.T0): 8}
+    assert files_per_day(spark, tmp_path, "loads") == {rows.day(cases.T0): 8}

@@ -255,7 +255,7 @@ def test_what_a_table_lacks_within_structs_is_added_there() -> None:
     assert [(x.path, x.found) for x in different] == [
         ("`steps`.`element`.`target`", None), ("`place`.`target`", pa.int32()), ("`place`.`near`", None),
     ]  # fmt: skip
-    assert addition("/t", [x for x in different if x.found is None]) == (
+    assert addition("delta.`/t`", [x for x in different if x.found is None]) == (
         "ALTER TABLE delta.`/t` ADD COLUMNS (`steps`.`element`.`target` INT, "
         "`place`.`near` ARRAY<STRUCT<`kind`: STRING, `target`: INT>>)"
     )

@@ -28,7 +28,9 @@ def written(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
     from autoscaler.adapters.audit.delta_audit import DeltaAudit, register_views  # noqa: PLC0415  needs Spark
 
     place = tmp_path_factory.mktemp("state") / "tables"
-    audit = DeltaAudit(spark, place, flush_s=0.5, clock=SystemClock(), cluster_of={}, close_timeout_s=100.0)
+    audit = DeltaAudit(
+        spark, place, flush_s=0.5, clock=SystemClock(), journal=place / "journal", cluster_of={}, close_timeout_s=100.0
+    )
     for name in ("managed", "native"):
         for entry in timeline(name).audit.entries:
             decided = replace(entry.decision, group=name, decision_id=f"{name}/{int(entry.decision.at * 1000)}")

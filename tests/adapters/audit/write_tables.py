@@ -4,6 +4,7 @@ What this left at commit c3d1acc stands in ``tests/adapters/audit/tables_c3d1acc
 reader may do without (checksums) is removed. Tests open it with the present code. It is never made anew.
 """
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,7 +16,15 @@ from tests.adapters.audit.audit_victim import session
 
 def write(place: Path) -> None:
     """Write one cycle that did nothing and one that acted, in one commit to each table."""
-    audit = DeltaAudit(session(), place, flush_s=3600.0, clock=SystemClock(), cluster_of={"g": "east"}, close_timeout_s=150.0)
+    audit = DeltaAudit(
+        session(),
+        place,
+        flush_s=3600.0,
+        clock=SystemClock(),
+        journal=place / "journal",
+        cluster_of={"g": "east"},
+        close_timeout_s=150.0,
+    )
     calm, hot = cases.calm(cases.T0), cases.hot(cases.T0 + 1)
     for (decision, snapshot, state), acted in ((calm, False), (hot, True)):
         done = (cases.handover(1, at=cases.T0 + 1),) if acted else ()
@@ -23,7 +32,7 @@ def write(place: Path) -> None:
     audit.close()
     for checksum in place.rglob("*.crc"):
         checksum.unlink()
-    (place / "journal").rmdir()
+    shutil.rmtree(place / "journal")
 
 
 if __name__ == "__main__":
