@@ -122,6 +122,17 @@ def test_tables_of_another_schema_are_refused_in_the_store_too(spark: "SparkSess
         audit_of(spark, tables, tmp_path)
 
 
+def test_tables_may_be_those_of_a_catalog(spark: "SparkSession", tmp_path: Path) -> None:
+    tables = "spark_catalog.audit_of_a_catalog"
+    audit = audit_of(spark, tables, tmp_path)
+    told = record(audit, cases.T0)
+    audit.close()
+    assert [r.decision_id for r in spark.table(f"{tables}.decisions").select("decision_id").collect()] == [told]
+    audit_of(spark, tables, tmp_path).close()  # they fit
+    with pytest.raises(SettingsError, match="can be read by Spark only: ask with"):
+        DecisionTables(tables)
+
+
 def test_a_file_system_that_spark_does_not_have_is_said_with_what_to_add(spark: "SparkSession") -> None:
     check(spark, "tables", "/a/path")
     check(spark, "tables", "s3a://bucket/x")

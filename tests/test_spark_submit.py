@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from autoscaler import jars
 from autoscaler.console.job_state import JobState, read_job
 from tests.until import until
 
@@ -210,6 +211,20 @@ def test_another_master_fetches_the_jars_itself(script: Script, options: list[st
     assert "--driver-class-path" not in given
     assert "local[4]" not in given
     assert [a for a in given if "host:7077" in a] == options[-1:]
+
+
+def test_state_in_an_object_store_brings_what_it_needs(script: Script) -> None:
+    script.config.write_text(script.config.read_text(encoding="utf-8") + "\ntables: s3a://bucket/x\n", encoding="utf-8")
+    script.plan(0)
+    assert script.run("--packages", "a:b:1").returncode == 0
+    given = script.arguments()
+    assert [Path(x).parent.name for x in given[given.index("--driver-class-path") + 1].split(":")] == ["delta-4.4.0", "s3a-3.5.0"]
+    assert given[given.index("--packages") + 1] == "a:b:1"
+    assert script.run("--master", "spark://host:7077", "--packages", "a:b:1", "--exclude-packages=c:d").returncode == 0
+    given = script.arguments()
+    packages = given[given.index("--packages") + 1].split(",")
+    assert (packages[0], packages[1], packages[-1]) == (*jars.DELTA.artifacts, "org.apache.hadoop:hadoop-aws:3.5.0", "a:b:1")
+    assert given[given.index("--exclude-packages") + 1].split(",") == [*jars.S3A.excluded, "c:d"], "not 686 MB of them"
 
 
 def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script) -> None:

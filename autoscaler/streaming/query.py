@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from autoscaler.clients.kafka_python import translate
 from autoscaler.clients.secrets import naming, resolve_secrets
 from autoscaler.config.settings import Settings
-from autoscaler.errors import PermanentError
+from autoscaler.errors import PermanentError, TransientError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.streaming import schema
 from autoscaler.streaming.checkpoint_files import HadoopFiles
@@ -71,17 +71,20 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
     try:
         return writer.start()
     except (PySparkException, Py4JError):
-        forsake(files, _NOT_BEGUN)
+        _forsake(files)
         raise
 
 
 def ended_without_a_batch(spark: SparkSession, settings: Settings) -> None:
-    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint.
+    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint."""
+    _forsake(HadoopFiles(spark, settings.checkpoint_place))
 
-    Raises:
-        TransientError: The checkpoint cannot be reached.
-    """
-    forsake(HadoopFiles(spark, settings.checkpoint_place), _NOT_BEGUN)
+
+def _forsake(files: HadoopFiles) -> None:
+    try:
+        forsake(files, _NOT_BEGUN)
+    except TransientError as e:  # a store that is away ends a query too, and says nothing against the checkpoint
+        log.warning("%s", e)
 
 
 def stop(stream: "StreamingQuery", patience_s: float = 5.0) -> None:

@@ -71,7 +71,7 @@ def files_per_day(spark: SparkSession, where: str | Path | TablesPlace, name: st
             return {}
         files = spark.table(place.named(name))._jdf.inputFiles()  # noqa: SLF001  the wrapper asks for each name by itself
         jvm: Any = spark._jvm  # noqa: SLF001
-        joined = jvm.java.util.Arrays.toString(files)
+        joined = jvm.scala.collection.mutable.ArraySeq.make(files).mkString("\n")
     except (PySparkException, Py4JError) as e:
         raise TransientError(f"{place.at(name)} cannot be read: {first_line(e)}") from e
     return Counter(date.fromisoformat(day) for day in _DAY.findall(joined))
