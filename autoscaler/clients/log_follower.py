@@ -23,6 +23,11 @@ _UNKNOWN = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError
 _AT_ONCE = 500
 
 
+def is_unknown(error: KafkaException) -> bool:
+    """Say whether a client, or its broker, does not know of a log."""
+    return error.args[0].code() in _UNKNOWN
+
+
 def is_end(message: Message) -> bool:
     """Say whether a message is no record and no error, but tells that its log was read to the present end."""
     error = message.error()
@@ -41,7 +46,8 @@ class LogFollower:
         """Return where a log begins, and where it ends now for a reader of what is committed.
 
         A broker that has just come back may not know its topics yet, and a client believes that until it asks again by itself,
-        five minutes later: until then it neither fetches nor tells an end. A client that does not know the log is made to ask.
+        five minutes later or never: until then it neither fetches nor tells an end. A client that does not know the log is made
+        to ask, which helps as a rule; the caller replaces one that goes on not knowing it.
 
         Raises:
             KafkaException: Its broker does not answer, or refuses.
@@ -49,7 +55,7 @@ class LogFollower:
         try:
             return self._consumer.get_watermark_offsets(TopicPartition(*log), timeout=timeout_s, cached=False)
         except KafkaException as e:
-            if e.args[0].code() in _UNKNOWN:
+            if is_unknown(e):
                 with suppress(KafkaException):
                     self._consumer.list_topics(log[0], timeout=timeout_s)
             raise

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from autoscaler.clients.admin_clients import kept
-from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end
+from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, LogFollower, is_end, is_unknown
 from autoscaler.handover.codec import Key, decode, partition_for
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC, NO_AUTO_CREATION, Expired, Left, Plan, Released, kafka_id
 from autoscaler.worker.clock import Elapsed
@@ -25,6 +25,7 @@ _ASK_S = 5.0  # bound of one request for metadata
 _POLL_S = 0.1
 _PROVE_S = 1.0
 _AGAIN_S = 0.5  # before a broker is asked again that did not say where the log ends
+_NOT_KNOWN = 3  # tries in a row after which a client that does not know the log is replaced
 _SAID_EVERY = 10  # tries between two lines that say what is being waited for
 
 LogEntry = Plan | Expired | Released | Left | Key
@@ -115,20 +116,20 @@ class ControlLog:
         self._asked: Future[TopicDescription] | None = None
         self._ask_at = 0.0
         self._closed = threading.Event()
-        self._consumer = Consumer(
-            {
-                **connection,
-                **NO_AUTO_CREATION,
-                **FOLLOWER_SETTINGS,
-                "group.id": "autoscaler-control-log",
-                "auto.offset.reset": "earliest",
-                "fetch.min.bytes": 1,  # the broker answers as soon as there is anything
-                "fetch.wait.max.ms": 500,
-                "fetch.error.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 1000,
-                "log_level": 0,
-            }
-        )
+        self._settings = {
+            **connection,
+            **NO_AUTO_CREATION,
+            **FOLLOWER_SETTINGS,
+            "group.id": "autoscaler-control-log",
+            "auto.offset.reset": "earliest",
+            "fetch.min.bytes": 1,  # the broker answers as soon as there is anything
+            "fetch.wait.max.ms": 500,
+            "fetch.error.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 1000,
+            "log_level": 0,
+        }
+        self._consumer = Consumer(self._settings)
+        self._not_known = 0  # times in a row that the client did not know the log
         self._follower, self._log = LogFollower(self._consumer), (CONTROL_TOPIC, place.control_partition)
         self._thread = threading.Thread(target=self._run, name="autoscaler-control-log", daemon=True)
 
@@ -152,11 +153,17 @@ class ControlLog:
             if not messages:
                 self._prove()
 
-    def _begin(self) -> None:
-        """Begin to fetch from the log's start, once a broker has said where it ends."""
-        while not self._closed.is_set() and (failed := self._follower.begin([self._log], timeout_s=_ASK_S)):
-            _log.warning("control log: %s", failed[self._log])
-            self._closed.wait(_AGAIN_S)
+    def _begin(self, read: int = 0) -> None:
+        """Begin to fetch from the log's start, or where it was read to, once a broker has said where it ends."""
+        while not self._closed.is_set():
+            try:
+                first, end = self._follower.edges(self._log, timeout_s=_ASK_S)
+            except KafkaException as e:
+                self._failed(e)
+                self._closed.wait(_AGAIN_S)
+            else:
+                self._follower.follow({self._log: (max(first, read), end)})
+                return
 
     def _look_at_id(self) -> None:
         """Ask for the topic's id now and then, without waiting for the answer: a reader of a topic made anew notices nothing."""
@@ -209,10 +216,30 @@ class ControlLog:
         try:
             _, end = self._follower.edges(self._log, timeout_s=_PROVE_S)
         except KafkaException as e:
-            _log.warning("control log: %s", e)
+            read = self._follower.reached.offset(self._log)
+            if self._failed(e):
+                self._begin(read)
             return
+        self._not_known = 0
         if not self._refused and self._follower.reached.offset(self._log) >= end:
             self.read_at = self._now()
+
+    def _failed(self, error: KafkaException) -> bool:
+        """Say why the log's end is not known; replace a client that goes on not knowing the log, and return whether it was.
+
+        Once its broker has come back, a client may believe for good that the log is not there, whatever it is made to ask: the
+        worker would keep what it holds, and see no plan.
+        """
+        _log.warning("control log: %s", error)
+        self._not_known = self._not_known + 1 if is_unknown(error) else 0
+        if self._not_known < _NOT_KNOWN:
+            return False
+        _log.warning("control log: the client does not know %s any more and is replaced", self._log[0])
+        self._not_known = 0
+        self._consumer.close()
+        self._consumer = Consumer(self._settings)
+        self._follower = LogFollower(self._consumer)
+        return True
 
     def _entry(self, message: Message) -> LogEntry | None:
         said = decode(message.key(), message.value(), control_id=self._control_id)

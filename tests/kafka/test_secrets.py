@@ -3,6 +3,7 @@
 import http.client
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -76,7 +77,11 @@ def processes(shop: Shop) -> str:
     """Return the arguments and the environment of everything that runs for the job."""
     ours = [*map(psutil.Process, (c.pid for c in shop.children)), *shop.workers().values()]
     ours += [child for p in tuple(ours) for child in p.children(recursive=True)]
-    return "\n".join(f"{p.cmdline()} {p.environ()}" for p in ours if p.status() != psutil.STATUS_ZOMBIE)
+    found = []
+    for p in ours:
+        with suppress(psutil.NoSuchProcess):  # Spark's come and go; one that has ended and is not reaped is none either
+            found.append(f"{p.cmdline()} {p.environ()}")
+    return "\n".join(found)
 
 
 def tables(shop: Shop) -> str:

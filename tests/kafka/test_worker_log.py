@@ -1,13 +1,15 @@
 """What a worker takes from the control log: committed plans only; and what it says when none gives it anything."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
-from autoscaler.worker import idle_reason
+from autoscaler.worker import control_log, effect_loop, idle_reason
 from tests.kafka.in_process import Running, plan
 from tests.kafka.workers import Publisher, others_write
 from tests.until import until
@@ -54,6 +56,54 @@ def test_a_worker_that_no_plan_gives_anything_says_so(
     me = control.incarnation("w-0")
     control.publish(plan(control, 1, {control.topic_id: topic}, {Tp(control.topic_id, 0): Incarnation("w-1", "nobody")}))
     until("it says so", lambda: f"{me.name}/{me.uuid}: no partition for" in caplog.text)
+
+
+class Forgetful(Consumer):
+    """A client that comes to believe that the log is not there, as librdkafka's may for good once its broker has come back."""
+
+    def __init__(self, settings: dict[str, object]) -> None:
+        super().__init__(settings)
+        self.forgot, self.asked = False, 0
+
+    def get_watermark_offsets(self, *given: Any, **named: Any) -> tuple[int, int]:  # noqa: ANN401  (as of the client)
+        if self.forgot:
+            self.asked += 1
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        return super().get_watermark_offsets(*given, **named)
+
+    def poll(self, *given: Any) -> Any:  # noqa: ANN401  (as above)
+        return None if self.forgot else super().poll(*given)
+
+
+def test_a_client_that_does_not_know_the_log_any_more_is_replaced(  # noqa: PLR0917  (fixtures)
+    broker: Broker, control: Publisher, group: str, topic: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the worker keeps what it holds, and no plan reaches it."""
+    made: list[Forgetful] = []
+
+    def client_of(settings: dict[str, object]) -> Forgetful:
+        made.append(Forgetful(settings))
+        return made[-1]
+
+    monkeypatch.setattr(control_log, "Consumer", client_of)
+    monkeypatch.setattr(effect_loop, "_PROVE_S", 0.2)
+    produce(topic, {0: 3, 1: 3})
+    running = Running(broker, group, topic)
+    try:
+        me = control.incarnation("w-0")
+        names = {control.topic_id: topic}
+        first, second = Tp(control.topic_id, 0), Tp(control.topic_id, 1)
+        control.publish(plan(control, 1, names, {first: me}))
+        until("the first plan is followed", lambda: len(running.got) == 3)
+        (client,) = made
+        client.forgot = True
+        until("it has been asked in vain", lambda: client.asked > 0)
+        control.publish(plan(control, 2, names, {first: me, second: me}))
+        until("the second plan is followed", lambda: len(running.got) == 6)
+        assert [where for where in running.got if where[1] == 0] == [(topic, 0, n) for n in range(3)], "nothing is read again"
+        assert len(made) == 2
+    finally:
+        running.close()
 
 
 def test_who_joins_a_log_into_which_others_write_all_the_time_gets_ready(
