@@ -49,7 +49,7 @@ prometheus: ## look for Prometheus, which some tests need; YES=1 installs it wit
 .venv/documented: pyproject.toml .venv/bin/python
 	@.ci/install docs
 
-.venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py autoscaler/packing/*/*.py)
+.venv/kernels: .venv/installed $(wildcard autoscaler/packing/*.py autoscaler/packing/*/*.py autoscaler/goals/*.py)
 	@.ci/kernels
 
 jars: install java ## fetch the Delta and Kafka broker jars into the cache directory

@@ -19,7 +19,7 @@ from autoscaler.config.units import Bytes, Consumers, Count, Minutes, Number, Se
 from autoscaler.config.windows import is_open, problem_of
 
 Algorithm = Literal[
-    "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "PACE", "EXACT"
+    "NF", "FF", "WF", "BF", "NFD", "FFD", "WFD", "BFD", "MWF", "MBF", "MWFP", "MBFP", "MMR", "HFD", "GOALS", "PACE", "EXACT"
 ]  # fmt: skip
 Sizing = Literal["rates", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2", "LINEAR"]
 Preset = Literal["lean", "even", "balanced", "quiet"]

@@ -374,7 +374,31 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.LOADS_LEFT_OUT: (
         "some partitions did not count then (parked, or standing still), and which is not recorded: no other number can be judged"
     ),
+    What.BALANCING: lambda f: (
+        _said("{actions:action}: balancedness ", f) + f"{f.numbers['before']:.0f} → {f.numbers['after']:.0f} of 100"
+    ),
+    What.BROKERS_BALANCED: "every broker is in its bands",
+    What.OUTSIDE_NOT_LONG: "outside the band of {goals} for {rounds:cycle} so far: brokers {brokers}",
+    What.NO_ACTION_HELPS: "outside the band of {goals}, and no action makes it better: brokers {brokers}",
+    What.BALANCE_REFUSED: "the plan is not carried out, because it would make worse: {worse}",
+    What.BROKERS_OFFLINE: "too many brokers are offline: nothing is moved",
+    What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
+    What.GOAL_LEFT_OUT: "goal {goal} is left out: {lacks} is not known",
+    What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
+    What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
+    What.REPLICA_MOVED: lambda f: _said("{first}: a replica moves from broker {source} to broker {target}", f) + _scored(f),
 }
+
+
+def _scored(f: Finding) -> str:
+    """Return the scores of an action of brokers: by goal, of the action, and what came second."""
+    goals = [n.removesuffix("_before") for n in f.numbers if n.endswith("_before")]
+    parts = [f"{g} {f.numbers[f'{g}_before']:.3g} → {f.numbers[f'{g}_after']:.3g}" for g in goals]
+    more = _said("; next best {next} to broker {next_target}, worth {next_ratio} of it", f) if "next" in f.texts else ""
+    parts.append(f"score {f.numbers['score']:.3g}")
+    return f" ({', '.join(parts)}){more}"
+
+
 _HINDERED: Mapping[Hindrance, str] = {
     Hindrance.PENDING: "not started yet: {consumers}",
     Hindrance.UNSCHEDULABLE: "no machine takes {consumers}",

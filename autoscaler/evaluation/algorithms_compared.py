@@ -6,7 +6,7 @@ from autoscaler.evaluation.simulator import Contender
 from autoscaler.packing import PRESETS
 from autoscaler.packing.problem.options import AS_GIVEN, PUBLISHED
 
-OWN = ("MMR", "HFD")
+OWN = ("MMR", "HFD", "GOALS")
 _OPENED_FIRST = frozenset({"NF", "NFD"})  # in the published runs consumer 0 is open before the first partition
 
 

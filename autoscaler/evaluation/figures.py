@@ -28,7 +28,7 @@ LOOKS = (
     Family("any fit", _GREY, "circle", ("NF", "FF", "WF", "BF")),
     Family("any fit, decreasing", _BLUE, "circle", ("NFD", "FFD", "WFD", "BFD")),
     Family("modified any fit", _ORANGE, "diamond", ("MWF", "MBF", "MWFP", "MBFP")),
-    Family("MMR, HFD", _VIOLET, "square", ("MMR", "HFD")),
+    Family("MMR, HFD, GOALS", _VIOLET, "square", ("MMR", "HFD", "GOALS")),
     Family("PACE", _GREEN, "circle", PACE, joined=True),
 )
 _NEAR = 0.5  # percent, or capacities: names of points so near to each other cannot be read
@@ -38,6 +38,7 @@ _LABELLED = {
     "MWF": "bottom center",
     "MBF": "top center",
     "MMR": "top center",
+    "GOALS": "top center",
     "PACE lean": "bottom right",
     "PACE even": "bottom left",
     "PACE balanced": "bottom left",

@@ -2,7 +2,7 @@
 
 Lives here: ``registry`` (every algorithm under its name; a new one is a line there), ``bounded`` (within a number of consumers),
 ``incremental`` (only what has no owner), ``precompile``, and a folder for each family of algorithms. May not: know time, guards,
-groups or Kafka. May import: ``model``, ``errors``, numpy, numba. The names below are the public interface.
+groups or Kafka. May import: ``goals``, ``model``, ``errors``, numpy, numba. The names below are the public interface.
 """
 
 from typing import TYPE_CHECKING

@@ -20,7 +20,13 @@ _LEAST = float(np.finfo(np.float64).tiny)  # of a capacity: what has traffic is 
 _MOST = 1e9  # consumers' capacities that one partition counts for at most: sums stay finite
 
 
-PLANNERS: Mapping[str, str] = {"MMR": "simple.mmr", "HFD": "simple.hfd", "PACE": "pace.pace", "EXACT": "exact.exact"}  # modules
+PLANNERS: Mapping[str, str] = {  # modules
+    "MMR": "simple.mmr",
+    "HFD": "simple.hfd",
+    "GOALS": "simple.goals",
+    "PACE": "pace.pace",
+    "EXACT": "exact.exact",
+}
 ALGORITHMS: tuple[str, ...] = (*PUBLISHED, *PLANNERS)
 
 

@@ -24,7 +24,7 @@ def priced(consumer_price: float, drift_weight: float = 1.0, horizon: float = 1.
     return Contender(name=f"PACE ({consumer_price:g}, {drift_weight:g}, {horizon:g})", algorithm="PACE", options=options)
 
 
-MWF, BFD, MMR, HFD = (Contender(name=a, algorithm=a, options={}) for a in ("MWF", "BFD", "MMR", "HFD"))
+MWF, BFD, MMR, HFD, GOALS = (Contender(name=a, algorithm=a, options={}) for a in ("MWF", "BFD", "MMR", "HFD", "GOALS"))
 LEAN, EVEN, BALANCED, QUIET = (Contender(name=f"PACE {p}", algorithm="PACE", options={"preset": p}) for p in PRESETS)
 AS_MANY_AS_MWF = priced(0.72)  # uses as many consumers as MWF, so that moves can be compared
 AS_FEW_AS_BFD = priced(100.0, 0.2)
@@ -63,7 +63,7 @@ class Compared:
 
 def moves(seeds: Sequence[int]) -> list[Row]:
     """Return the rows about one dimension at 200 partitions."""
-    shown = (BFD, MWF, MMR, HFD, NAIVE, LEAN, EVEN, BALANCED, AHEAD, QUIET)
+    shown = (BFD, MWF, MMR, HFD, GOALS, NAIVE, LEAN, EVEN, BALANCED, AHEAD, QUIET)
     size = {"partitions": PUBLISHED_PARTITIONS, "measurements": PUBLISHED_MEASUREMENTS}
     runs = outcomes((*shown, AS_MANY_AS_MWF, AS_FEW_AS_BFD, AS_RESTLESS, DENSER, AS_CALM), DELTAS, seeds, **size)
 

@@ -183,7 +183,7 @@ def test_managed_group(why: str) -> None:
     assert decision.consumers == len(decision.requested)
 
 
-@pytest.mark.parametrize("algorithm", ["MWF", "BFD", "MMR", "HFD", "PACE", "EXACT"])
+@pytest.mark.parametrize("algorithm", ["MWF", "BFD", "MMR", "HFD", "GOALS", "PACE", "EXACT"])
 def test_overload_never_takes_consumers_away_though_fewer_would_do(algorithm: str) -> None:
     group = state(owned([0, 1], [2], [3], [4]))
     mode = "advise" if algorithm == "EXACT" else "act"

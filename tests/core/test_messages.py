@@ -26,6 +26,31 @@ def found(what: What, *, partitions: int = 0, consumers: int = 0, **values: floa
 SAID: dict[What, tuple[Finding, str]] = {
     f.what: (f, said)
     for f, said in [
+        (found(What.BALANCING, actions=1, before=33.4, after=100.0), "1 action: balancedness 33 → 100 of 100"),
+        (found(What.BROKERS_BALANCED), "every broker is in its bands"),
+        (
+            found(What.OUTSIDE_NOT_LONG, goals=["bytes_in", "lag"], brokers=["1", "4"], rounds=2),
+            "outside the band of bytes_in, lag for 2 cycles so far: brokers 1, 4",
+        ),
+        (
+            found(What.NO_ACTION_HELPS, goals=["lag"], brokers=["1"]),
+            "outside the band of lag, and no action makes it better: brokers 1",
+        ),
+        (found(What.BALANCE_REFUSED, worse=["storage"]), "the plan is not carried out, because it would make worse: storage"),
+        (found(What.BROKERS_OFFLINE), "too many brokers are offline: nothing is moved"),
+        (found(What.BROKERS_SETTLE, brokers=["2"]), "no part is taken, until what was moved is measured, by brokers 2"),
+        (found(What.GOAL_LEFT_OUT, goal="storage", lacks=["size_bytes"]), "goal storage is left out: size_bytes is not known"),
+        (found(What.BROKER_NOT_EMPTIED, partitions=1, broker=3), "no broker takes from broker 3: 1 partition (orders-0)"),
+        (
+            found(What.LEADERSHIP_MOVED, partitions=1, source=0, target=2, score=0.61, lag_before=0.5, lag_after=0.72),
+            "orders-0: broker 2 leads in place of broker 0 (lag 0.5 → 0.72, score 0.61)",
+        ),
+        (
+            found(
+                What.REPLICA_MOVED, partitions=1, source=0, target=2, score=0.61, next="orders-7", next_target=1, next_ratio=0.9
+            ),
+            "orders-0: a replica moves from broker 0 to broker 2 (score 0.61); next best orders-7 to broker 1, worth 90% of it",
+        ),
         (found(What.FAILED, error="no broker answers"), "no broker answers"),
         (
             found(What.FOREIGN_MEMBERS, members=2, clients=["app"], hosts=["/10.0.0.1", "/10.0.0.2"]),

@@ -114,7 +114,7 @@ def test_the_document_says_how_to_make_it_again() -> None:
 
 def test_a_contender_has_a_name_of_its_own() -> None:
     names = [c.name for c in contenders()]
-    assert len(set(names)) == len(names) == 18
+    assert len(set(names)) == len(names) == 19
     assert contender("PACE quiet").options == {"preset": "quiet"}
     with pytest.raises(ValueError, match="no contender is called 'PACE loud'; there are NF, "):
         contender("PACE loud")

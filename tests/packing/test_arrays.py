@@ -134,7 +134,7 @@ def refuse(self, *_): raise SystemExit(f"{self.py_func.__name__} is compiled lat
 dispatcher.Dispatcher.compile = refuse
 rates = np.random.default_rng(0).random(700) * 40
 rates.flags.writeable = False
-for algorithm in (*PUBLISHED, "MMR", "HFD", "PACE"):
+for algorithm in (*PUBLISHED, "MMR", "HFD", "GOALS", "PACE"):
     plan = assign_arrays(rates, 100.0, np.full(700, -1), algorithm)
     held = dict(enumerate(plan.tolist()))
     assign(dict(enumerate((rates + 1).tolist())), 100.0, held, algorithm)

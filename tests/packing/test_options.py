@@ -13,7 +13,7 @@ from tests.builders import named
 
 
 def test_all_sixteen_are_there() -> None:
-    assert " ".join(ALGORITHMS) == "NF FF WF BF NFD FFD WFD BFD MWF MBF MWFP MBFP MMR HFD PACE EXACT"
+    assert " ".join(ALGORITHMS) == "NF FF WF BF NFD FFD WFD BFD MWF MBF MWFP MBFP MMR HFD GOALS PACE EXACT"
 
 
 @dataclass(frozen=True)

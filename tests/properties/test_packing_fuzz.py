@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Input = tuple[Floats, float, Labels]
 
-KEEP_STILL = ("MMR", "HFD", "PACE", "EXACT")
+KEEP_STILL = ("MMR", "HFD", "GOALS", "PACE", "EXACT")
 BY_RATE = [a for a in ALGORITHMS if a not in {"NF", "FF", "WF", "BF"}]
 FAST = [a for a in ALGORITHMS if a != "EXACT"]
 # Of the capacity: fitting forgives 1e-9, staying another one, and a partition that is above by 1e-9 counts as 1.

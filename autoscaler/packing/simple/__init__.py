@@ -1,4 +1,4 @@
-"""MMR and HFD, the two simpler algorithms.
+"""MMR, HFD and GOALS, the simpler algorithms.
 
-Lives here: one module for each. May not: take a price. May import: ``pace``, ``kernels``, ``problem``.
+Lives here: one module for each. May not: take a price. May import: ``pace``, ``kernels``, ``problem``, ``goals``.
 """

@@ -1,0 +1,106 @@
+"""A cycle as findings: each action with its scores by goal and what came second; else why nothing. Part of *goals*."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from autoscaler.goals.actions import Action, MoveLeadership
+from autoscaler.goals.cycle import Cycle, Outcome
+from autoscaler.goals.plan import Plan
+from autoscaler.goals.problem import Problem
+from autoscaler.goals.score import Floats, weighted
+from autoscaler.goals.statistics import loads_of
+from autoscaler.model import Finding, TopicPartition
+from autoscaler.model.findings import What
+
+Label = Callable[[int], TopicPartition]  # from ``Snapshot.partitions``
+_SAME = 1e-9
+
+
+def actions_explained(plan: Plan, label: Label) -> Iterator[Finding]:
+    """Return a finding for each action of a plan, in order, as if the ones before it were done.
+
+    Its numbers are ``source``, ``target`` (brokers' ids), ``size_bytes``, ``score`` (above 0.5: it helps), and for each goal
+    that it touches ``GOAL_before`` and ``GOAL_after``, the lower score of both brokers. ``next_ratio`` says what the next best
+    was worth beside it; the text ``next`` says which that was.
+    """
+    problem, loads = plan.problem, loads_of(plan.problem, plan.before)
+    for action in plan.actions:
+        a, b, x = _shift(problem, action)
+        pair = np.array([a, b])
+        before, after = _scores(problem, loads[pair]), _scores(problem, loads[pair] + np.stack([-x, x]))
+        loads[a] -= x
+        loads[b] += x
+        yield _finding(plan, action, before, after, label)
+
+
+def _finding(plan: Plan, action: Action, before: Floats, after: Floats, label: Label) -> Finding:
+    goals = plan.problem.goals
+    numbers: dict[str, float] = {"source": action.source, "target": action.target}
+    by_goal = (after - before + 1.0) / 2.0
+    numbers["score"] = float(weighted(by_goal, np.array([g.weight for g in goals]))) if goals else 0.5
+    for g, goal in enumerate(goals):
+        if abs(after[g] - before[g]) > _SAME:
+            numbers |= {f"{goal.name}_before": float(before[g]), f"{goal.name}_after": float(after[g])}
+    leadership = isinstance(action, MoveLeadership)
+    if not isinstance(action, MoveLeadership):
+        numbers["size_bytes"] = action.size_bytes
+    second = plan.runners_up.get(action.partition)
+    if second is not None:
+        numbers["next_ratio"] = second.worth_ratio
+        numbers["next_target"] = second.target
+    return Finding.of(
+        What.LEADERSHIP_MOVED if leadership else What.REPLICA_MOVED,
+        partitions=[label(action.partition)],
+        numbers=numbers,
+        next=None if second is None else str(label(second.partition)),
+    )
+
+
+def _shift(problem: Problem, action: Action) -> tuple[int, int, Floats]:
+    """Return the two brokers by position, and what the action shifts by goal."""
+    snapshot = problem.snapshot
+    p = int(np.searchsorted(snapshot.partitions, action.partition))
+    a, b = (int(np.searchsorted(snapshot.brokers, n)) for n in (action.source, action.target))
+    if isinstance(action, MoveLeadership):
+        return a, b, problem.lead[p]
+    return a, b, problem.follow[p] + (problem.lead[p] if action.leads else 0.0)
+
+
+def _scores(problem: Problem, loads: Floats) -> Floats:
+    """Return the lowest score of some brokers by goal; ``loads`` is float64[brokers, goals]."""
+    return np.array([at.score(np.maximum(loads[:, g], 0.0)).min() for g, at in enumerate(problem.bands)])
+
+
+def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
+    """Return everything that a cycle has found, the outcome first; actions come last."""
+    yield _outcome(cycle)
+    if cycle.settling:
+        yield Finding.of(What.BROKERS_SETTLE, brokers=[str(b) for b in cycle.settling])
+    if cycle.plan is None:
+        return
+    for goal, lacks in cycle.plan.problem.left_out:
+        yield Finding.of(What.GOAL_LEFT_OUT, goal=goal.name, lacks=list(lacks))
+    for broker, partitions in cycle.plan.cannot_leave.items():
+        yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in partitions], numbers={"broker": broker})
+    yield from actions_explained(cycle.plan, label)
+
+
+def _outcome(cycle: Cycle) -> Finding:
+    brokers = [str(b) for b in dict.fromkeys(b for b, _ in cycle.outside)]
+    goals = [str(g) for g in dict.fromkeys(g for _, g in cycle.outside)]
+    match cycle.outcome:
+        case Outcome.ACT if cycle.plan is not None:
+            was, becomes = cycle.plan.was.balancedness, cycle.plan.becomes.balancedness
+            return Finding.of(What.BALANCING, actions=len(cycle.plan.actions), before=was, after=becomes)
+        case Outcome.REFUSED if cycle.plan is not None:
+            return Finding.of(What.BALANCE_REFUSED, worse=list(cycle.plan.refused_for))
+        case Outcome.NOT_LONG:
+            most = max(cycle.outside.values())
+            return Finding.of(What.OUTSIDE_NOT_LONG, brokers=brokers, goals=goals, rounds=most)
+        case Outcome.NOTHING_HELPS:
+            return Finding.of(What.NO_ACTION_HELPS, brokers=brokers, goals=goals)
+        case Outcome.OFFLINE:
+            return Finding.of(What.BROKERS_OFFLINE)
+        case _:
+            return Finding.of(What.BROKERS_BALANCED)

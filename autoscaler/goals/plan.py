@@ -1,0 +1,166 @@
+"""From a snapshot to a plan: choose actions on a model, check that nothing became worse, take the difference. Part of *goals*."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autoscaler.goals.actions import Action, difference
+from autoscaler.goals.best_fit import Log, improve, settle_elsewhere
+from autoscaler.goals.greedy import greedy
+from autoscaler.goals.kernels import NONE, Model
+from autoscaler.goals.problem import Problem, model_of, problem_of
+from autoscaler.goals.settings import Settings, Strategy
+from autoscaler.goals.snapshot import Bools, Ints, Snapshot, State
+from autoscaler.goals.statistics import Statistics, crowded, statistics, worse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerUp:
+    """What would have been chosen in an action's place.
+
+    Attributes:
+        partition: As in ``Snapshot.partitions``.
+        target: Id of the broker that would have got it.
+        worth_ratio: What it was worth, as a part of what the action was worth.
+    """
+
+    partition: int
+    target: int
+    worth_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What shall be done, and what it was judged by.
+
+    Attributes:
+        problem: What was to be balanced.
+        before: State that was found.
+        after: State that is wanted; as found if the plan was refused.
+        actions: Their difference, in order.
+        was: Statistics before.
+        becomes: Statistics afterwards, of a refused plan those that it was refused for.
+        refused_for: What would have become worse, by name; empty if nothing.
+        cannot_leave: Partitions of brokers that shall be emptied, by the broker's id, for which no place was found.
+        runners_up: By partition.
+        forced: Replicas that had to move because of racks or brokers that are emptied.
+    """
+
+    problem: Problem
+    before: State
+    after: State
+    actions: tuple[Action, ...]
+    was: Statistics
+    becomes: Statistics
+    refused_for: tuple[str, ...] = ()
+    cannot_leave: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    runners_up: Mapping[int, RunnerUp] = field(default_factory=dict)
+    forced: int = 0
+
+
+def balance(
+    snapshot: Snapshot,
+    settings: Settings,
+    *,
+    acting: Bools | None = None,
+    sits_out: Bools | None = None,
+    stays: Bools | None = None,
+) -> Plan:
+    """Plan how a cluster becomes balanced; brokers of ``snapshot.leaving`` are emptied, new ones are filled.
+
+    Args:
+        snapshot: What is known.
+        settings: What is wanted.
+        acting: bool[brokers, goals], which brokers to bring into which band; ``None``: all that are outside.
+        sits_out: bool[brokers], brokers that take no part.
+        stays: bool[partitions], partitions that do not move.
+    """
+    problem = problem_of(snapshot, settings, sits_out=sits_out, stays=stays)
+    model = model_of(problem, acting, settings.inner)
+    left, forced = _forced(problem, model)
+    order, runners_up = _chosen(problem, model, settings)
+    after = State(broker=model.broker, leader=model.leader)
+    return _checked(problem, after, order, runners_up, forced=forced, cannot_leave=_by_broker(snapshot, left))
+
+
+def _forced(problem: Problem, model: Model) -> tuple[Ints, Ints]:
+    """Empty brokers that leave, and spread what shares a rack; return what could not leave, and what moved."""
+    snapshot = problem.snapshot
+    size = problem.follow.sum(axis=1)[model.partition]
+    leaving = np.flatnonzero(snapshot.leaving[model.broker])
+    leaving = leaving[np.argsort(-size[leaving], kind="stable")]  # the largest first: they find room while there is some
+    may = problem.movable[model.partition[leaving]] & ~snapshot.offline[model.broker[leaving]]
+    left = np.concatenate([leaving[~may], settle_elsewhere(model, leaving[may], True)])
+    beside = crowded(problem, State(broker=model.broker, leader=model.leader))
+    beside = beside[problem.movable[model.partition[beside]] & model.gives[model.broker[beside]]]
+    settle_elsewhere(model, beside, False)
+    return left, np.flatnonzero(model.broker != snapshot.state.broker)
+
+
+def _chosen(problem: Problem, model: Model, settings: Settings) -> tuple[list[int], dict[int, RunnerUp]]:
+    """Choose actions; return the positions of partitions in the order of their moves, and what came second."""
+    if settings.strategy is Strategy.GREEDY:
+        replicas = greedy(problem, model, np.isin(problem.snapshot.topics, np.array(sorted(settings.internal), np.int64)))
+        return model.partition[replicas].tolist(), {}
+    logs = [improve(model, settings.most_actions, leaders_only) for leaders_only in (True, False)]
+    runners_up = dict[int, RunnerUp]()
+    for log in logs:
+        _note(problem.snapshot, model.partition, log, runners_up)
+    return model.partition[logs[1].replica[: logs[1].used[0]]].tolist(), runners_up
+
+
+def _note(snapshot: Snapshot, partition: Ints, log: Log, noted: dict[int, RunnerUp]) -> None:
+    used = int(log.used[0])
+    second = np.where(log.next_replica[:used] == NONE, 0, log.next_replica[:used])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = log.next_worth[:used] / log.worth[:used]
+    rows = zip(
+        snapshot.partitions[partition[log.replica[:used]]].tolist(),
+        log.next_replica[:used].tolist(),
+        snapshot.partitions[partition[second]].tolist(),
+        snapshot.brokers[np.clip(log.next_target[:used], 0, len(snapshot.brokers) - 1)].tolist(),
+        ratio.tolist(),
+        strict=True,
+    )
+    for p, there, other, target, part in rows:
+        noted.pop(p, None)
+        if there != NONE:
+            noted[p] = RunnerUp(partition=other, target=target, worth_ratio=part)
+
+
+def _by_broker(snapshot: Snapshot, left: Ints) -> dict[int, tuple[int, ...]]:
+    """Return partitions that could not leave by the id of the broker that they are on."""
+    on = snapshot.state.broker[left]
+    names = snapshot.partitions[snapshot.partition[left]]
+    return {int(snapshot.brokers[b]): tuple(sorted(names[on == b].tolist())) for b in np.unique(on)}
+
+
+def _checked(
+    problem: Problem,
+    after: State,
+    order: list[int],
+    runners_up: dict[int, RunnerUp],
+    *,
+    forced: Ints,
+    cannot_leave: dict[int, tuple[int, ...]],
+) -> Plan:
+    """Return the plan, without its actions if anything became worse that nothing hard has asked for."""
+    before = problem.snapshot.state
+    was, becomes = statistics(problem, before), statistics(problem, after)
+    bad = worse(was, becomes)
+    plan = Plan(
+        problem=problem,
+        before=before,
+        after=after,
+        actions=(),
+        was=was,
+        becomes=becomes,
+        runners_up=runners_up,
+        forced=len(forced),
+        cannot_leave=cannot_leave,
+    )
+    if bad and (not len(forced) or {"crowded_racks", "over_capacity"} & set(bad)):
+        return replace(plan, after=before, refused_for=bad)
+    order = [*problem.snapshot.partition[forced].tolist(), *order]
+    return replace(plan, actions=difference(problem.snapshot, before, after, order))
