@@ -1,5 +1,6 @@
 """An S3-compatible server on loopback, as a process of its own that can go away and come back with what it held."""
 
+import http.client
 import socket
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.until import until
 BUILD = Path(__file__).resolve().parents[1] / ".ci" / "object-store"
 NO_GO = 3  # how BUILD ends without Go
 BUCKET = "state"
+_ROOM = 64 << 20  # bytes; all that tests keep
 
 
 def binary() -> Path:
@@ -60,6 +62,18 @@ class ObjectStore:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         until("the store listens", self._listens, every_s=0.05)
 
+    def _make_room(self) -> None:
+        """Let the server's file grow now: growing while an object is copied, it reads memory that is gone, and dies."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            for method, data in (("PUT", bytes(_ROOM)), ("DELETE", None)):
+                connection.request(method, f"/{BUCKET}/room", data)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status < http.HTTPStatus.BAD_REQUEST, answer.status
+        finally:
+            connection.close()
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -71,6 +85,7 @@ class ObjectStore:
 
     def __enter__(self) -> Self:
         self.start()
+        self._make_room()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
