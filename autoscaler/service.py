@@ -338,9 +338,13 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     greeting = beside.submit(greet, settings, session.result)
     planner = beside.submit(kernels.prepare, SystemClock(), algorithms)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
-    spark = SparkSession.builder.appName("autoscaler").getOrCreate()
-    for setting, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place)):
-        file_systems.check(spark, setting, place)
+    try:
+        spark = SparkSession.builder.appName("autoscaler").getOrCreate()
+        for setting, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place)):
+            file_systems.check(spark, setting, place)
+    except BaseException as e:
+        session.set_exception(e)  # what waits for it would keep the process from ending
+        raise
     session.set_result(spark)
     greeting.result()
     if not planner.done():

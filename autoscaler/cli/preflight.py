@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autoscaler.config import places
 from autoscaler.config.clusters import blocks
-from autoscaler.config.settings import expanded, is_address, place_of
+from autoscaler.config.settings import is_address, place_of
 from autoscaler.errors import SettingsError
 
 _RUNS_SCRIPTS = re.compile(r"(python[\d.]*|sh|bash)$")
@@ -30,7 +30,7 @@ def _state(data: Mapping[str, object]) -> tuple[str, ...]:
     state = data.get("state_dir")
     if not isinstance(state, str) or not state or places.lacking("state_dir", state) or is_address(state):
         return ()
-    root = expanded(state)
+    root = places.directory(state)
     if found := _unwritable("state_dir", root):
         return found
     checkpoint, tables = (_there(data, name, root) for name in ("checkpoint", "tables"))

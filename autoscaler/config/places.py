@@ -53,7 +53,12 @@ def resolved(value: str, *, catalog: bool = False) -> str:
         return "/" + value.partition(":")[2].strip("/")
     if scheme or (catalog and is_catalog(value)):
         return value.rstrip("/")
-    return str(Path(os.path.expanduser(value)).absolute())  # noqa: PTH111  of a user who is not there it leaves the name
+    return str(directory(value))
+
+
+def directory(value: str) -> Path:
+    """Return a directory of this machine as it is written as an absolute path."""
+    return Path(os.path.expanduser(os.path.expandvars(value))).absolute()  # noqa: PTH111  of a user who is not there it leaves the name
 
 
 def is_catalog(place: str) -> bool:

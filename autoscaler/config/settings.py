@@ -6,10 +6,10 @@ grouped, the models here are flat: ``config/grouping.py`` stands in between. The
 file's JSON Schema.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -220,14 +220,8 @@ def _local(value: str) -> str:
     return value
 
 
-def _anywhere(value: str) -> str:
-    if found := places.problem(value):
-        raise ValueError(found)
-    return value
-
-
-def _anywhere_or_catalog(value: str) -> str:
-    if found := places.problem(value, catalog=True):
+def _anywhere(value: str, *, catalog: bool = False) -> str:
+    if found := places.problem(value, catalog=catalog):
         raise ValueError(found)
     return value
 
@@ -243,7 +237,7 @@ class Settings(BaseModel):
     """a local directory: journal/, workers/, logs/ and locks lie there; ~ and $NAME expand"""
     checkpoint: Annotated[str, Field(min_length=1), AfterValidator(_anywhere)] | None = None
     """Spark's state of one window: a path, or an address such as s3a://bucket/x; null: checkpoint/ below state_dir"""
-    tables: Annotated[str, Field(min_length=1), AfterValidator(_anywhere_or_catalog)] | None = None
+    tables: Annotated[str, Field(min_length=1), AfterValidator(partial(_anywhere, catalog=True))] | None = None
     """the audit: a path, an address, or catalog.schema of Spark's catalog; null: tables/ below state_dir"""
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
     """the consumer groups to look after"""
@@ -265,7 +259,7 @@ class Settings(BaseModel):
     @property
     def root(self) -> Path:
         """Return the state directory as an absolute path, with ``~`` and environment variables expanded."""
-        return expanded(self.state_dir)
+        return places.directory(self.state_dir)
 
     @property
     def checkpoint_place(self) -> str:
@@ -286,11 +280,6 @@ class Settings(BaseModel):
         """Return the clusters that have groups, in the file's order, each with its groups."""
         on = [(c, tuple(g for g in self.groups if self.cluster_of(g) is c)) for c in self.clusters]
         return tuple((c, groups) for c, groups in on if groups)
-
-
-def expanded(state_dir: str) -> Path:
-    """Return a state directory as it is written as an absolute path."""
-    return Path(os.path.expanduser(os.path.expandvars(state_dir))).absolute()  # noqa: PTH111  of a user who is not there it leaves the name
 
 
 def place_of(setting: str, value: str | None, root: Path) -> str:
@@ -365,7 +354,7 @@ def _one_place(data: Mapping[str, object]) -> list[str]:
     given = {name: data.get(name) for name in ("checkpoint", "tables")}
     if not isinstance(root, str) or not all(isinstance(x, str | None) for x in given.values()):
         return []
-    first, second = (f"{place_of(name, x, expanded(root))}/" for name, x in given.items() if isinstance(x, str | None))
+    first, second = (f"{place_of(name, x, places.directory(root))}/" for name, x in given.items() if isinstance(x, str | None))
     within = first.startswith(second) or second.startswith(first)
     return ["checkpoint: lies in tables, or tables in it: give each a place of its own"] * within
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.goals import (
@@ -167,7 +167,7 @@ def test_how_many_brokers_are_missing_or_to_spare() -> None:
 def test_no_plan_makes_a_goal_worse_or_puts_two_replicas_together(seed: int, strategy: Strategy) -> None:
     snapshot = drawn(seed, brokers=6, partitions=40, replication=2, racks=3)
     plan = balance(snapshot, Settings(strategy=strategy))
-    assert applied(snapshot, plan.before, plan.actions) == plan.after or _same_places(snapshot, plan)
+    assert _same_places(snapshot, plan)
     pairs = plan.after.broker.reshape(-1, 2)
     assert np.all(snapshot.racks[pairs[:, 0]] != snapshot.racks[pairs[:, 1]])
     if strategy is Strategy.BEST_FIT:
@@ -194,8 +194,8 @@ def _same_places(snapshot: Snapshot, plan: Plan) -> bool:
 def test_a_plan_made_again_from_its_own_result_moves_nothing_if_it_was_balanced(seed: int) -> None:
     snapshot = drawn(seed, brokers=5, partitions=60, replication=2, racks=5, spread=0.5)
     plan = balance(snapshot, Settings())
-    if plan.becomes.balanced:
-        assert balance(replace(snapshot, state=plan.after), Settings()).actions == ()
+    assume(plan.becomes.balanced)
+    assert balance(replace(snapshot, state=plan.after), Settings()).actions == ()
 
 
 def test_a_cluster_of_some_size_is_balanced_by_all_goals() -> None:

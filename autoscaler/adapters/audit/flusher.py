@@ -130,9 +130,8 @@ class Flusher:
         """Return how many cycles are not written yet, and when the oldest of them was decided; see ``Buffer.waiting``."""
         count, oldest = self._buffer.waiting()
         taken = self._batch.entries if self._batch is not None else ()  # being written, or left by a failure
-        return count + len(taken), min(
-            (at for at in (oldest, *(e.cycle.decision.at for e in taken)) if at is not None), default=None
-        )
+        times = [e.cycle.decision.at for e in taken] + ([] if oldest is None else [oldest])
+        return count + len(taken), min(times, default=None)
 
     def close(self, timeout_s: float) -> None:
         """Write what is left, for at most ``timeout_s``; what acted and could not be written stays in the journal."""

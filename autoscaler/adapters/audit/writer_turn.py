@@ -39,7 +39,7 @@ class WriterTurn:
         self._name = ""
 
     def take(self) -> None:
-        """Take the next turn; whoever had it writes no more.
+        """Take the next turn; the driver that had it writes no more.
 
         Raises:
             TransientError: The store cannot be reached.
@@ -79,7 +79,7 @@ class WriterTurn:
             )
 
     def give_back(self) -> None:
-        """Let whoever waits have it; what fails is said and left."""
+        """Let a driver that waits have it; what fails is said and left."""
         if not self._name:
             return
         try:

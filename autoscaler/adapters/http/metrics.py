@@ -22,7 +22,7 @@ from autoscaler.ports import Clock
 _STAGES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PAUSES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _GROUP = ("cluster", "group")
-_KINDS = ("add", "remove", "move", "park", "reset")
+_KINDS = ("add", "remove", "move", "park", "reset")  # told from the start on, so that a first step is an increase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +194,8 @@ class JobMetrics(Collector):
         for c in cycles:
             totals = self._totals[c.name]
             ran.add_metric(c.group, totals.cycles)
-            for kind in _KINDS:
-                done.add_metric((*c.group, kind), totals.actions[kind])
+            for kind, count in {**dict.fromkeys(_KINDS, 0), **totals.actions}.items():
+                done.add_metric((*c.group, kind), count)
         yield ran
         yield done
 

@@ -1,0 +1,42 @@
+"""The start of the job, before there is anything to look after."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from autoscaler import service
+from autoscaler.config.hot_reload import FollowedFile
+from autoscaler.config.settings import load
+from autoscaler.errors import SettingsError
+from tests.config.files import MINIMAL
+from tests.until import until
+
+
+def test_a_start_that_fails_keeps_nothing_waiting_for_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where state lies elsewhere, the look at the clusters asks the session whether the job has run before."""
+    ended: list[str] = []
+
+    def greet(_: object, spark: Callable[[], object]) -> None:
+        try:
+            spark()
+        except SettingsError as e:
+            ended.append(str(e))
+
+    def check(*_: object) -> None:
+        raise SettingsError(("tables: Spark has no file system for it",))
+
+    builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=object))
+    monkeypatch.setattr(service, "greet", greet)
+    monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
+    monkeypatch.setattr("autoscaler.service.file_systems.check", check)
+    file = tmp_path / "autoscaler.yaml"
+    file.write_text(yaml.safe_dump(MINIMAL), encoding="utf-8")
+    settings = load(file)
+    with pytest.raises(SettingsError, match="no file system"):
+        service.run(settings, FollowedFile(file, settings))
+    until("the look at the clusters ends", lambda: ended, bool, within_s=5)
