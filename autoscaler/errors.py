@@ -34,6 +34,18 @@ class PermanentError(AutoscalerError):
     """A call will keep failing until an operator changes something; the message says what."""
 
 
+class AnotherWriterError(PermanentError):
+    """Another one has set the number of consumers meanwhile: two that do undo each other's decisions."""
+
+    def __init__(self, writers: tuple[str, ...], what: str, *, now: int, wrote: int) -> None:
+        """Say who has set the number of what, and how it goes on."""
+        who = ", ".join(writers) or "another one"
+        super().__init__(
+            f"{who} set the number of {what} to {now}, where this controller had set {wrote}: let only one of them set it (a "
+            f"manifest that is applied leaves replicas out); this controller goes on when the number is {wrote} again"
+        )
+
+
 class FencedError(PermanentError):
     """Another controller has taken over; this one changes nothing any more and exits."""
 

@@ -196,6 +196,64 @@ class WorkerPool(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberRead:
+    """A number of consumers as it was read back last.
+
+    Attributes:
+        wanted: How many should run, as set last by whom it may be.
+        running: How many do.
+        ours: The numbers of which one is the last that this controller has set; empty: it knows of none.
+        writers: Who else has set it, as the platform calls them.
+        hindered: Why some do not run, in the platform's words.
+    """
+
+    wanted: int
+    running: int
+    ours: frozenset[int] = frozenset()
+    writers: tuple[str, ...] = ()
+    hindered: tuple[Hindered, ...] = ()
+
+
+class ConsumerNumber(Protocol):
+    """A number of consumers that is set and read back."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is the number of, for people."""
+        ...
+
+    def read(self) -> NumberRead:
+        """Return it as it was read last, without waiting.
+
+        Raises:
+            TransientError: It is not known now.
+            PermanentError: It cannot be known before an operator changes something; says what.
+        """
+        ...
+
+    def check(self, now: NumberRead) -> None:
+        """Look whether something is there that sets it too.
+
+        Raises:
+            PermanentError: It is; says what.
+        """
+        ...
+
+    def write(self, wanted: int, *, known: int) -> None:
+        """Set it, if it is ``known`` still, and see that it reads so; in a thread of its own.
+
+        Raises:
+            TransientError: It was not set, or that is not known.
+            PermanentError: It cannot be before an operator changes something; says what.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections; the number stays."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
     """What became of one decision's actions."""
 

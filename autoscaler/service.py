@@ -22,7 +22,6 @@ from autoscaler.adapters.audit.decision_json import restore, summarise
 from autoscaler.adapters.audit.delta_audit import DeltaAudit
 from autoscaler.adapters.audit.upkeep import Keeper
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
 from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.kafka.circuit_breaker import CircuitBreaker
@@ -40,7 +39,6 @@ from autoscaler.controller.actuator import Actuator
 from autoscaler.controller.cluster_executor import ClusterExecutor, Waits
 from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.managed_actuator import ManagedConsumers
-from autoscaler.controller.native_actuator import NativeConsumers
 from autoscaler.errors import Exit, FencedError, PermanentError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
 from autoscaler.ports import Clock, PlanPublisher, WorkerPool
@@ -52,6 +50,7 @@ from autoscaler.streaming.watchdog import Watchdog
 from autoscaler.topic_selection import names, subscribed
 
 if TYPE_CHECKING:
+    from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
     from autoscaler.adapters.http.endpoint import Endpoint
 
 _CLOSE_S = 5.0
@@ -144,6 +143,8 @@ class Job:
                 connect = partial(site.breaker.connect, partial(self._connect, group, site))
                 return ManagedConsumers(connect=connect, summarise=summarise)
             case "act", _:
+                from autoscaler.controller.native_actuator import NativeConsumers  # noqa: PLC0415  loaded only where a group needs it
+
                 return NativeConsumers(
                     group=group.group,
                     start=partial(self._pool, group, site),
@@ -191,7 +192,9 @@ class Job:
             clock=self.clock,
         )
 
-    def _placements(self, group: Group, site: Site) -> KafkaPlacements:
+    def _placements(self, group: Group, site: Site) -> "KafkaPlacements":
+        from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements  # noqa: PLC0415  as above
+
         return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
 
     def _connect(self, group: Group, site: Site) -> tuple[PlanPublisher, WorkerPool]:

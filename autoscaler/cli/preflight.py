@@ -71,9 +71,10 @@ def _commands(data: Mapping[str, object]) -> tuple[str, ...]:
     found = []
     for number, group in enumerate(blocks(data, "groups")):
         workers = group.get("workers")
-        command = workers.get("command") if isinstance(workers, Mapping) else None
-        if group.get("mode") == "act" and isinstance(command, list) and all(isinstance(x, str) for x in command):
-            found += [f"groups.{number}.workers.command: {said}" for said in _absent(command)]
+        for setting in ("command", "set_count", "read_count"):
+            command = workers.get(setting) if isinstance(workers, Mapping) else None
+            if group.get("mode") == "act" and isinstance(command, list) and all(isinstance(x, str) for x in command):
+                found += [f"groups.{number}.workers.{setting}: {said}" for said in _absent(command)]
     return tuple(found)
 
 
@@ -81,8 +82,9 @@ def _client(data: Mapping[str, object]) -> tuple[str, ...]:
     """Return the groups whose workers need a client that is not installed."""
     kinds = [w.get("kind") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
     there = find_spec("kubernetes") is not None
-    said = "deployment needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
-    missing = tuple(f"groups.{i}.workers.kind: {said}" for i, kind in enumerate(kinds) if kind == "deployment" and not there)
+    said = "needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
+    wanted = [(i, kind) for i, kind in enumerate(kinds) if kind in {"deployment", "scale"} and not there]
+    missing = tuple(f"groups.{i}.workers.kind: {kind} {said}" for i, kind in wanted)
     return (*missing, *_kubeconfigs(data))
 
 

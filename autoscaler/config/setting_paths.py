@@ -58,6 +58,8 @@ _WORKERS = {
     "drain_timeout_s": "drain_timeout",
     "restart_backoff_s": "restart_backoff",
     "restart_backoff_max_s": "restart_backoff_max",
+    "read_every_s": "read_every",
+    "count_timeout_s": "count_timeout",
 }
 _MEASURE = {
     "trigger_s": "trigger",

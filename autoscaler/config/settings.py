@@ -30,6 +30,7 @@ from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 _URL = re.compile(r"^\w+:/")
 _LISTEN = re.compile(r"^([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$", re.ASCII)
+_TARGET = re.compile(r"^([a-z0-9.-]+/)?v\d[a-z0-9]*/[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.-]*$")
 _MOST_PORT = 65_535
 _PLACES = ("state_dir", "checkpoint", "tables")
 
@@ -80,17 +81,49 @@ class DeploymentWorkers(BaseModel):
     context: Annotated[str, Field(min_length=1)] | None = None
 
 
+def _target(value: str) -> str:
+    if not _TARGET.match(value):
+        raise ValueError(f"must be API/KIND/NAME, such as apps/v1/Deployment/orders, not {value!r}")
+    return value
+
+
+class ScaleWorkers(BaseModel):
+    """Consumers whose number a resource of Kubernetes has, of a native group; the settings of ``Workers`` that this kind has."""
+
+    model_config = _STRICT
+
+    target: Annotated[str, AfterValidator(_target)]
+    namespace: Annotated[str, Field(min_length=1)] | None = None
+    kubeconfig: Annotated[str, Field(min_length=1)] | None = None
+    context: Annotated[str, Field(min_length=1)] | None = None
+
+
+class CommandWorkers(BaseModel):
+    """Consumers whose number programs of the user set and read; the settings of ``Workers`` that this kind has."""
+
+    model_config = _STRICT
+
+    set_count: Annotated[tuple[str, ...], Field(min_length=1)]
+    read_count: Annotated[tuple[str, ...], Field(min_length=1)]
+    read_every_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    count_timeout_s: Annotated[Seconds, Field(gt=0)] = 10.0
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+AnyWorkers = ProcessWorkers | DeploymentWorkers | ScaleWorkers | CommandWorkers
+
+
 class Workers(BaseModel):
     """What runs a group's consumers; its kind says which of the other settings it has."""
 
     model_config = _STRICT
 
-    kind: Literal["processes", "deployment"] = "processes"
-    """processes: local ones, on the machine of the job; deployment: pods in Kubernetes, see docs/tasks/kubernetes.md"""
+    kind: Literal["processes", "deployment", "scale", "command"] = "processes"
+    """processes of the job's machine; deployment: pods; native only: scale, command; see docs/tasks/kubernetes.md"""
     command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """of processes: starts one consumer, from the directory the job was started in; {python} is the job's interpreter"""
     environment: dict[str, str] = Field(default_factory=dict)
-    """of processes: variables added to each consumer's environment"""
+    """of processes and command: variables added to the environment of each consumer, or program"""
     drain_timeout_s: Annotated[Seconds, Field(gt=0)] = 30.0
     """of processes: seconds a consumer may take to end after it was told to; longer than its longest batch"""
     restart_backoff_s: Annotated[Seconds, Field(gt=0)] = 0.5
@@ -100,17 +133,27 @@ class Workers(BaseModel):
     deployment: Annotated[str, Field(min_length=1)] | None = None
     """name of the Deployment, whose number of pods is set from here; of a managed group"""
     namespace: Annotated[str, Field(min_length=1)] | None = None
-    """of a deployment: its namespace; null: that of the job's own pod, or of the context"""
+    """of deployment and scale: its namespace; null: that of the job's own pod, or of the context"""
     kubeconfig: Annotated[str, Field(min_length=1)] | None = None
-    """of a deployment: file that says how to connect; null: as the job's own pod does, elsewhere ~/.kube/config"""
+    """of deployment and scale: file that says how to connect; null: as the job's own pod does, elsewhere ~/.kube/config"""
     context: Annotated[str, Field(min_length=1)] | None = None
-    """of a deployment: context of that file; null: its current one"""
+    """of deployment and scale: context of that file; null: its current one"""
+    target: Annotated[str, AfterValidator(_target)] | None = None
+    """of scale: what has the number of replicas, as API/KIND/NAME: apps/v1/Deployment/orders; of a native group"""
+    set_count: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """of command: program that sets the number, which it finds as {count}; of a native group, see docs/tasks/native.md"""
+    read_count: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """of command: program that prints how many consumers should run, and behind it how many do, if that may differ"""
+    read_every_s: Annotated[Seconds, Field(gt=0)] = 5.0
+    """of command: seconds between two calls of read_count"""
+    count_timeout_s: Annotated[Seconds, Field(gt=0)] = 10.0
+    """of command: seconds that one of these programs may take"""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
-        if getattr(self, _NEEDED[self.kind]) is None:
-            raise ValueError(f"kind {self.kind} needs workers.{_NEEDED[self.kind]}")
-        known = {"kind", *(ProcessWorkers if self.kind == "processes" else DeploymentWorkers).model_fields}
+        if missing := [name for name in _NEEDED[self.kind] if getattr(self, name) is None]:
+            raise ValueError(f"kind {self.kind} needs workers.{missing[0]}")
+        known = {"kind", *_KINDS[self.kind].model_fields}
         fields = type(self).model_fields
         given = {x for x in self.model_fields_set if getattr(self, x) != fields[x].get_default(call_default_factory=True)}
         if other := sorted(path_of(name, "Workers") for name in given - known):
@@ -118,13 +161,18 @@ class Workers(BaseModel):
         return self
 
     @property
-    def chosen(self) -> ProcessWorkers | DeploymentWorkers:
+    def chosen(self) -> AnyWorkers:
         """Return the settings of the kind that it is."""
-        kind = ProcessWorkers if self.kind == "processes" else DeploymentWorkers
+        kind = _KINDS[self.kind]
         return kind.model_validate({name: getattr(self, name) for name in kind.model_fields})
 
 
-_NEEDED = {"processes": "command", "deployment": "deployment"}
+_KINDS: Mapping[str, type[AnyWorkers]] = {
+    "processes": ProcessWorkers, "deployment": DeploymentWorkers, "scale": ScaleWorkers, "command": CommandWorkers,
+}  # fmt: skip
+_NEEDED = {
+    "processes": ("command",), "deployment": ("deployment",), "scale": ("target",), "command": ("set_count", "read_count"),
+}  # fmt: skip
 
 
 class Handover(BaseModel):
@@ -186,7 +234,10 @@ class Http(BaseModel):
 
 
 _NO_WORKERS = "mode act needs workers: say what runs the consumers (workers.kind, workers.command or workers.deployment)"
-_NOT_MANAGED = "workers.kind deployment needs assignment managed: consumers that subscribe are scaled as processes only"
+_NOT_MANAGED = "workers.kind deployment needs assignment managed: consumers that subscribe are scaled by kind scale"
+_NOT_NATIVE = (
+    "workers.kind {} needs assignment native: a managed group must know which consumer is which (kind deployment or processes)"
+)
 
 
 class Group(Policy):
@@ -203,6 +254,8 @@ class Group(Policy):
             raise ValueError(_NO_WORKERS)
         if self.assignment != "managed" and self.workers is not None and self.workers.kind == "deployment":
             raise ValueError(_NOT_MANAGED)
+        if self.assignment == "managed" and self.workers is not None and self.workers.kind in {"scale", "command"}:
+            raise ValueError(_NOT_NATIVE.format(self.workers.kind))
         return self
 
 
@@ -307,18 +360,27 @@ def _across(data: Mapping[str, object]) -> list[str]:
 
 
 def _shared(data: Mapping[str, object]) -> list[str]:
-    """Return which groups would set the number of pods of one Deployment."""
-    groups: dict[tuple[object, ...], list[str]] = {}
+    """Return which groups would set one number of pods."""
+    groups: dict[tuple[str, ...], list[str]] = {}
     for group in blocks(data, "groups"):
         workers = group.get("workers")
-        if isinstance(workers, Mapping) and workers.get("deployment"):
-            place = tuple(str(workers.get(name)) for name in ("kubeconfig", "context", "namespace", "deployment"))
-            groups.setdefault(place, []).append(str(group.get("group")))
+        if isinstance(workers, Mapping) and (scaled := _scaled(workers)) is not None:
+            place = tuple(str(workers.get(name)) for name in ("kubeconfig", "context", "namespace"))
+            groups.setdefault((*place, *scaled), []).append(str(group.get("group")))
     return [
-        f"groups: {' and '.join(names)} name one Deployment, {place[-1]}: give each group its own"
+        f"groups: {' and '.join(names)} name one {place[-2]}, {place[-1]}: give each group its own"
         for place, names in groups.items()
         if len(names) > 1
     ]
+
+
+def _scaled(workers: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return kind and name of what has the number of a group's pods; ``None`` if nothing does."""
+    if (target := workers.get("target")) and isinstance(target, str):
+        _, _, named = target.rpartition("/v")
+        kind, _, name = named.partition("/")[2].partition("/")
+        return kind, name
+    return ("Deployment", str(workers["deployment"])) if workers.get("deployment") else None
 
 
 def _seconds(value: object) -> float | None:

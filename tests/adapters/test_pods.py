@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.adapters.workers.pods.deployment import MANAGER, read_deployment, scalers
+from autoscaler.adapters.workers.pods.deployment import read_deployment
 from autoscaler.adapters.workers.pods.pod import COST, DOOMED, SLOT, Pod, belongs, last_end, read_pod
+from autoscaler.adapters.workers.pods.replicas import MANAGER, scalers
 from autoscaler.adapters.workers.pods.steps import Steps, next_steps
 from autoscaler.model import Hindrance
 
@@ -325,4 +326,4 @@ def test_autoscalers_of_other_deployments_do_not_matter() -> None:
         return {"metadata": {"name": name}, "spec": {"scaleTargetRef": {"kind": kind, "name": target}}}
 
     listed = [scaler("a", "Deployment", "e"), scaler("b", "StatefulSet", "d"), scaler("c", "Deployment", "d")]
-    assert scalers(listed, "d") == ("HorizontalPodAutoscaler c",)
+    assert scalers(listed, "Deployment", "d") == ("HorizontalPodAutoscaler c",)

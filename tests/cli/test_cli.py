@@ -327,12 +327,22 @@ def test_workers_stop_ends_the_local_consumers_of_every_group(tmp_path: Path) ->
     assert named(tmp_path) == []
 
 
-def test_workers_stop_says_how_consumers_in_kubernetes_are_ended(config: Path) -> None:
-    pods = "{group: orders, workers: {kind: deployment, deployment: shop},"
-    config.write_text(config.read_text().replace("{group: orders,", pods))
+@pytest.mark.parametrize(
+    ("workers", "ends"),
+    [
+        ("workers: {kind: deployment, deployment: shop}", "kubectl scale deployment/shop --replicas=0"),
+        (
+            "assignment: native, workers: {kind: scale, target: argoproj.io/v1alpha1/Rollout/shop}",
+            "kubectl scale rollout/shop --replicas=0",
+        ),
+        ("assignment: native, workers: {kind: command, set_count: [nomad], read_count: [nomad]}", "nomad"),
+    ],
+)
+def test_workers_stop_says_how_consumers_that_run_elsewhere_are_ended(config: Path, workers: str, ends: str) -> None:
+    config.write_text(config.read_text().replace("{group: orders,", f"{{group: orders, {workers},"))
     done = run("workers", "stop", "--config", str(config))
     assert done.returncode == 0, done.stderr
-    assert "orders: its consumers do not run here: kubectl scale deployment/shop --replicas=0 ends them" in done.stdout
+    assert f"orders: its consumers do not run here: {ends} ends them" in done.stdout
 
 
 def named(directory: Path) -> list[psutil.Process]:

@@ -58,6 +58,17 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ({"mode": "act"}, "mode act needs workers"),
         ({"mode": "act", "assignment": "native"}, "mode act needs workers"),
         ({"workers": {"kind": "processes"}}, "kind processes needs workers.command"),
+        ({"workers": {"kind": "scale"}}, "kind scale needs workers.target"),
+        ({"workers": {"kind": "scale", "target": "Deployment/orders"}}, "workers.target: must be API/KIND/NAME, such as"),
+        ({"workers": {"kind": "command", "set_count": ["x"]}}, "kind command needs workers.read_count"),
+        (
+            {"workers": {"kind": "command", "set_count": ["x"], "read_count": ["y"], "command": ["z"]}},
+            "kind command has no command",
+        ),
+        (
+            {"workers": {"kind": "scale", "target": "apps/v1/Deployment/orders"}, "assignment": "managed"},
+            "workers.kind scale needs assignment native",
+        ),
         ({"workers": {"kind": "deployment"}}, "kind deployment needs workers.deployment"),
         ({"workers": {"command": ["x"], "namespace": "n"}}, "kind processes has no namespace"),
         ({"workers": {"kind": "deployment", "deployment": "d", "drain_timeout": "5s"}}, "kind deployment has no drain_timeout"),

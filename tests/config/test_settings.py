@@ -175,6 +175,13 @@ def test_two_groups_do_not_share_a_deployment(tmp_path: Path) -> None:
     load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [group("a", "n"), group("c", "other")]}))
 
 
+def test_two_groups_do_not_set_one_number_of_replicas(tmp_path: Path) -> None:
+    scale = {"kind": "scale", "target": "argoproj.io/v1alpha1/Rollout/d"}
+    groups = [{"group": x, "topics": ["t"], "assignment": "native", "workers": scale} for x in "ab"]
+    said = problems(write(tmp_path / "c.yaml", {**MINIMAL, "groups": groups}))
+    assert "groups: a and b name one Rollout, d: give each group its own" in said
+
+
 def test_settings_stand_in_blocks(tmp_path: Path) -> None:
     data = {
         "scale_up": {"step": 2, "stabilisation": "30s"}, "scale_down": None, "moves": {"cooldown": 7},

@@ -116,6 +116,17 @@ class ControlPlane:
 
     # --- its parts ---
 
+    def rights_used(self, namespace: str) -> set[tuple[str, str, str]]:
+        """Return what a namespace's default service account has asked of resources and was answered well.
+
+        What every account may look up, which kinds there are, is no right of its own.
+        """
+        account = f"system:serviceaccount:{namespace}:default"
+        asked = [e for e in self.audit_log() if e["user"].get("username") == account and "objectRef" in e]
+        assert all(e["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST for e in asked), asked
+        about = [(e["objectRef"], e["verb"]) for e in asked if "resource" in e["objectRef"]]
+        return {(o.get("apiGroup", ""), "/".join(filter(None, (o["resource"], o.get("subresource")))), v) for o, v in about}
+
     @contextmanager
     def frozen(self, part: str) -> Iterator[None]:
         """Let a part do nothing for a while."""

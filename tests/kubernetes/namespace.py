@@ -59,6 +59,16 @@ class Namespace:
         made = template(name, image=image, **more)
         self.core.create_namespaced_pod(self.name, {"metadata": {"name": name, **made["metadata"]}, "spec": made["spec"]})
 
+    def grant(self, role: Mapping[str, Any]) -> None:
+        """Let the namespace's default service account do what a role says."""
+        self.rbac.create_namespaced_role(self.name, {**role, "metadata": {"name": "scaler"}})
+        binding = {
+            "metadata": {"name": "scaler"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scaler"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": self.name}],
+        }
+        self.rbac.create_namespaced_role_binding(self.name, binding)
+
     def scale(self, name: str, replicas: int) -> None:
         """Set the number of a Deployment's pods by its scale subresource."""
         self.apps.patch_namespaced_deployment_scale(name, self.name, {"spec": {"replicas": replicas}})

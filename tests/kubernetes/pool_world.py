@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +52,7 @@ class PodWorld:
 
     def grant(self, role: Mapping[str, Any]) -> None:
         """Let the namespace's service account do what a role says."""
-        name = self.namespace.name
-        self.namespace.rbac.create_namespaced_role(name, {**role, "metadata": {"name": "scaler"}})
-        binding = {
-            "metadata": {"name": "scaler"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scaler"},
-            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
-        }
-        self.namespace.rbac.create_namespaced_role_binding(name, binding)
+        self.namespace.grant(role)
 
     def cost(self, slot: int, cost: str) -> None:
         """Set a pod's deletion cost."""
@@ -94,11 +86,7 @@ class PodWorld:
 
     def rights_used(self) -> set[tuple[str, str, str]]:
         """Return what the namespace's service account has asked for and was answered well."""
-        account = f"system:serviceaccount:{self.namespace.name}:default"
-        asked = [e for e in self.control_plane.audit_log() if e["user"].get("username") == account]
-        assert all(e["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST for e in asked), asked
-        about = [(e["objectRef"], e["verb"]) for e in asked]
-        return {(o.get("apiGroup", ""), "/".join(filter(None, (o["resource"], o.get("subresource")))), v) for o, v in about}
+        return self.control_plane.rights_used(self.namespace.name)
 
     def new_token(self, token: str) -> None:
         """Replace the token in the file of the latest pool."""
@@ -147,8 +135,13 @@ class PodWorld:
             pool.close()
 
 
-def role_of_the_page() -> dict[str, Any]:
-    """Return the role that docs/tasks/kubernetes.md tells an operator to grant."""
+def roles_of_the_page() -> dict[str, dict[str, Any]]:
+    """Return the roles that docs/tasks/kubernetes.md tells an operator to grant, by name."""
     page = (ROOT / "docs" / "tasks" / "kubernetes.md").read_text(encoding="utf-8")
     made = [yaml.safe_load(text) for text in re.findall(r"^```\n(apiVersion.*?)^```", page, re.MULTILINE | re.DOTALL)]
-    return next(dict(x) for x in made if x["kind"] == "Role")
+    return {x["metadata"]["name"]: dict(x) for x in made if x["kind"] == "Role"}
+
+
+def role_of_the_page() -> dict[str, Any]:
+    """Return the role of a managed group's Deployment."""
+    return roles_of_the_page()["orders-scaler"]

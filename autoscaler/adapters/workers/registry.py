@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from autoscaler.config.settings import DeploymentWorkers, ProcessWorkers, Workers
+from autoscaler.config.settings import CommandWorkers, DeploymentWorkers, ProcessWorkers, ScaleWorkers, Workers
 from autoscaler.errors import PermanentError
 from autoscaler.ports import Clock, WorkerPool
 
@@ -48,6 +48,14 @@ def pool_of(workers: Workers, place: Place) -> WorkerPool:
             except ModuleNotFoundError as e:
                 raise PermanentError(f"workers of kind deployment need the extra 'kubernetes': {e}") from e
             return DeploymentPool(group=place.group, settings=settings, clock=place.clock)
+        case ScaleWorkers() as settings:
+            return _scaled(settings, place)
+        case CommandWorkers() as settings:
+            from autoscaler.adapters.workers.command_number import CommandNumber  # noqa: PLC0415  loaded only where configured
+            from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415
+
+            number = CommandNumber(settings=settings, environment={"AUTOSCALER_GROUP": place.group}, clock=place.clock)
+            return CountedPool(group=place.group, number=number, clock=place.clock)
         case _ as unknown:
             assert_never(unknown)
 
@@ -64,15 +72,31 @@ def stop(workers: Workers, place: Place) -> str:
             return "no local consumer runs any more"
         case DeploymentWorkers() as settings:
             return f"its consumers do not run here: kubectl scale deployment/{settings.deployment} --replicas=0 ends them"
+        case ScaleWorkers() as settings:
+            _, kind, name = settings.target.rsplit("/", 2)
+            return f"its consumers do not run here: kubectl scale {kind.lower()}/{name} --replicas=0 ends them"
+        case CommandWorkers() as settings:
+            return f"its consumers do not run here: {settings.set_count[0]} ends them"
         case _ as unknown:
             assert_never(unknown)
 
 
 def names_of(workers: Workers | None, place: Place) -> WorkerPool:
     """Return a pool that is only asked for the slots of its workers' names, of a group that is only advised."""
-    if workers is not None and workers.kind != "processes":
+    if workers is not None and workers.kind == "deployment":
         return pool_of(workers, place)
     return _processes(ProcessWorkers(command=("",)), place)  # its names follow from the group's
+
+
+def _scaled(settings: ScaleWorkers, place: Place) -> WorkerPool:
+    try:
+        from autoscaler.adapters.workers.pods.scale_number import ScaleNumber  # noqa: PLC0415  needs another client
+    except ModuleNotFoundError as e:
+        raise PermanentError(f"workers of kind scale need the extra 'kubernetes': {e}") from e
+    from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415  loaded only where it is configured
+
+    number = ScaleNumber(group=place.group, settings=settings, clock=place.clock)
+    return CountedPool(group=place.group, number=number, clock=place.clock)
 
 
 def _processes(workers: ProcessWorkers, place: Place) -> "ProcessPool":

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from autoscaler.adapters.workers.pods.pod import NAME_VARIABLE, Json
+from autoscaler.adapters.workers.pods.replicas import MANAGER, writers
 from autoscaler.model import Hindered, Hindrance
 
-MANAGER = "kafka-group-autoscaler"  # under this name the API keeps what this controller has written
 INSTANCE_VARIABLE = "AUTOSCALER_INSTANCE"
 _FIELDS = {NAME_VARIABLE: "metadata.name", INSTANCE_VARIABLE: "metadata.uid"}
 
@@ -42,7 +42,7 @@ class Deployment:
 def read_deployment(found: Json, group: str) -> Deployment:
     """Return what a Deployment's JSON says, as one whose pods are the workers of ``group``."""
     spec, status = found["spec"], found.get("status") or {}
-    managed = list(_writers(found["metadata"].get("managedFields") or ()))
+    managed = list(writers(found))
     pods = int(status.get("replicas") or 0)
     return Deployment(
         uid=found["metadata"]["uid"],
@@ -54,25 +54,6 @@ def read_deployment(found: Json, group: str) -> Deployment:
         refused=_refused(status),
         wrong=tuple(_wrong(((spec.get("template") or {}).get("spec") or {}).get("containers") or (), group)),
     )
-
-
-def scalers(listed: Iterable[Json], deployment: str) -> tuple[str, ...]:
-    """Return the autoscalers that set a Deployment's number of pods, each as an operator knows it."""
-    found = []
-    for scaler in listed:
-        target = (scaler.get("spec") or {}).get("scaleTargetRef") or {}
-        if (target.get("kind"), target.get("name")) == ("Deployment", deployment):
-            owners = scaler["metadata"].get("ownerReferences") or ()
-            made_by = next((f" of {o['kind']} {o['name']}" for o in owners if o.get("kind") == "ScaledObject"), "")
-            found.append(f"HorizontalPodAutoscaler {scaler['metadata']['name']}{made_by}")
-    return tuple(sorted(found))
-
-
-def _writers(managed: Iterable[Json]) -> Iterator[tuple[str, str]]:
-    for entry in managed:
-        fields = (entry.get("fieldsV1") or {}).get("f:spec") or {}
-        if "f:replicas" in fields:
-            yield entry.get("manager") or "unknown", entry.get("time") or "an unknown time"
 
 
 def _selector(selector: Json) -> str:

@@ -13,19 +13,19 @@ from types import TracebackType
 from typing import Self
 
 from autoscaler.adapters.workers.pods.api import Api, MissingError, OvertakenError, connection, own_namespace
-from autoscaler.adapters.workers.pods.deployment import MANAGER, Deployment, scalers
+from autoscaler.adapters.workers.pods.deployment import Deployment
 from autoscaler.adapters.workers.pods.followed import Followed
 from autoscaler.adapters.workers.pods.pod import COST, DOOMED, SLOT, Pod
+from autoscaler.adapters.workers.pods.replicas import MANAGER, Scalers, scaled
 from autoscaler.adapters.workers.pods.seen import SeenDeployment, SeenPods, running
 from autoscaler.adapters.workers.pods.steps import Steps, filled, next_steps
 from autoscaler.config.settings import DeploymentWorkers
-from autoscaler.errors import AutoscalerError, PermanentError, TransientError
+from autoscaler.errors import AnotherWriterError, AutoscalerError, PermanentError, TransientError
 from autoscaler.model import Hindered, Hindrance
 from autoscaler.ports import Clock, PoolState
 
 log = logging.getLogger(__name__)
 _APPLY_S = 5.0  # after which the rest of the steps is left to the next call
-_SCALERS_S = 30.0  # between two looks whether an autoscaler that is in the way has gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,7 @@ class DeploymentPool:
         self._lowered: _Lowered | None = None
         self._uid = ""  # of the Deployment that what follows is about
         self._wrote: int | None = None  # the number that this controller has written last; None: none that it knows of
-        self._scalers: tuple[str, ...] | None = None  # autoscalers of the Deployment; None: not asked yet
-        self._scalers_at = 0.0
+        self._scalers = Scalers(self._api, clock, group, kind="Deployment", name=settings.deployment)
 
     # --- ports.WorkerPool ---
 
@@ -259,31 +258,14 @@ class DeploymentPool:
     def _refuse(self, deployment: Deployment) -> None:
         """Raise ``PermanentError`` where another one sets the number of pods: two that do undo each other's decisions."""
         if deployment.uid != self._uid:  # made anew, with a number of its maker
-            self._uid, self._wrote, self._scalers = deployment.uid, None, None
+            self._uid, self._wrote = deployment.uid, None
+            self._scalers.forget()
         if deployment.ours:  # also one of which it was not known whether it was written
             self._wrote = deployment.replicas
         foreign = self._wrote is not None and deployment.replicas != self._wrote and bool(deployment.writers)
-        now = self._clock.monotonic()
-        if self._scalers is None or ((foreign or self._scalers) and now >= self._scalers_at + _SCALERS_S):
-            self._scalers, self._scalers_at = self._listed_scalers(), now
-        if self._scalers:
-            who = ", ".join(self._scalers)
-            raise PermanentError(f"{who} sets the number of pods of {self._name()}: delete it, or set the group's mode to advise")
-        if foreign:
-            raise PermanentError(
-                f"{', '.join(deployment.writers)} set the number of pods of {self._name()} to {deployment.replicas}, where this "
-                f"controller had set {self._wrote}: let only one of them set it (a manifest that is applied leaves replicas "
-                f"out); this controller goes on when the number is {self._wrote} again"
-            )
-
-    def _listed_scalers(self) -> tuple[str, ...]:
-        path = f"/apis/autoscaling/v2/namespaces/{self._namespace}/horizontalpodautoscalers"
-        try:
-            return scalers(self._api.get(path).get("items") or (), self._settings.deployment)
-        except PermanentError as e:
-            if self._scalers is None:
-                log.warning("group %s: whether an autoscaler sets its number of pods cannot be seen: %s", self._group, e)
-            return ()
+        self._scalers.refuse(self._namespace, self._name(), again=foreign)
+        if foreign and self._wrote is not None:
+            raise AnotherWriterError(deployment.writers, f"pods of {self._name()}", now=deployment.replicas, wrote=self._wrote)
 
     def _take(self, steps: Steps, alive: dict[str, Pod], deployment: Deployment) -> None:
         notes: dict[str, dict[str, str | None]] = {}
@@ -320,16 +302,12 @@ class DeploymentPool:
     def _scale(self, known: int, replicas: int) -> None:
         """Set the number of pods, unless it is not the known one any more."""
         path = self._path(f"deployments/{self._settings.deployment}/scale")
-        change = [  # the API leaves a number of 0 out
-            {"op": "test", "path": "/spec/replicas", "value": known or None},
-            {"op": "add", "path": "/spec/replicas", "value": replicas},
-        ]
         try:
-            self._api.patch(path, change, kind="json-patch", manager=MANAGER)
+            scaled(self._api, path, known=known, replicas=replicas)
         except MissingError as e:
             raise PermanentError(self._missing()) from e
         except OvertakenError as e:
-            self._scalers = None  # look who has written it
+            self._scalers.forget()  # look who has written it
             raise TransientError(
                 f"the number of pods of {self._name()} is not {known} any more, so it was not set to {replicas}"
             ) from e
