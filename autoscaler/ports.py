@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from autoscaler.config.policy import Policy
+from autoscaler.core.group.history import History
 from autoscaler.model import (
     Decision,
     GroupMembers,
@@ -15,6 +17,8 @@ from autoscaler.model import (
     HandoverDone,
     Hindered,
     LoadSnapshot,
+    Moment,
+    Observation,
     Retention,
     Span,
     TopicPartition,
@@ -266,18 +270,60 @@ class ActionOutcome:
     error: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where decisions can be made again from without those before.
+
+    Attributes:
+        history: What was remembered before the decision.
+        policy: What the user asked of the group, from here on until the next start.
+        follows: The history is what the decision before it has left, and no other.
+    """
+
+    history: History
+    policy: Policy
+    follows: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What one call of ``core.decide`` was given, so that the same can be decided again.
+
+    Attributes:
+        number: Of the call since the controller of the group was made; 0 is the first.
+        start: History and policy, now and then and wherever they do not follow from the call before; ``None``: they do.
+        held: Carrying it out failed, so that another decision was recorded.
+    """
+
+    number: int
+    observation: Observation
+    moment: Moment
+    start: Start | None
+    held: bool = False
+
+
 class AuditLog(Protocol):
     """Append-only record of everything; never blocks a cycle, loses nothing of a decision that acted."""
 
-    def record(
+    def record(  # noqa: PLR0917  what one cycle leaves
         self,
         decision: Decision,
         snapshot: LoadSnapshot,
         outcomes: Sequence[ActionOutcome],
         handovers: Sequence[HandoverDone],
         owner: Mapping[TopicPartition, int | str],
+        inputs: Inputs | None = None,
     ) -> None:
-        """Take one cycle's rows; ``owner`` is who holds each partition now (slot, or member id in a native group)."""
+        """Take one cycle's rows.
+
+        Args:
+            decision: What was decided.
+            snapshot: What was measured.
+            outcomes: What became of it.
+            handovers: What has changed hands since the cycle before.
+            owner: Who holds each partition now (slot, or member id in a native group).
+            inputs: What it was decided from; ``None`` where nothing was decided, as after a failure.
+        """
         ...
 
     def complete(self, summary: str) -> None:

@@ -22,7 +22,7 @@ from autoscaler.model import (
     WorkerPhase,
     WorkerView,
 )
-from autoscaler.ports import ActionOutcome, Clock, PlanIntent, PoolState
+from autoscaler.ports import ActionOutcome, Clock, Inputs, PlanIntent, PoolState
 
 _HANDOVER_S = 0.03
 
@@ -393,6 +393,7 @@ class AuditEntry:
     outcomes: tuple[ActionOutcome, ...]
     handovers: tuple[HandoverDone, ...]
     owner: Mapping[TopicPartition, int | str]
+    inputs: Inputs | None = None
 
 
 @dataclass(slots=True)
@@ -403,17 +404,23 @@ class FakeAudit:
     completed: list[str] = field(default_factory=list)
     closed: bool = False
 
-    def record(
+    def record(  # noqa: PLR0917  what one cycle leaves
         self,
         decision: Decision,
         snapshot: LoadSnapshot,
         outcomes: Sequence[ActionOutcome],
         handovers: Sequence[HandoverDone],
         owner: Mapping[TopicPartition, int | str],
+        inputs: Inputs | None = None,
     ) -> None:
         """Keep one cycle."""
         entry = AuditEntry(
-            decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner)
+            decision=decision,
+            snapshot=snapshot,
+            outcomes=tuple(outcomes),
+            handovers=tuple(handovers),
+            owner=dict(owner),
+            inputs=inputs,
         )
         self.entries.append(entry)
 

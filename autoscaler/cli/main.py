@@ -104,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     history.add_argument("--until", help="until when, written the same way (default now)")
     history.add_argument("--limit", type=_positive, default=200, help="most lines to print, the newest (default 200)")
     explain = reading("explain", "say why a group had its number of consumers, and what speaks against one fewer or more")
+    again = reading("replay", "decide every recorded cycle of a group again: another answer than the recorded one is a defect")
+    again.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
+    again.add_argument("--until", help="until when, written the same way (default now)")
     explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
@@ -168,9 +171,12 @@ def _read(args: argparse.Namespace) -> int:
     from autoscaler.cli import reading  # noqa: PLC0415  loads Arrow
     from autoscaler.cli.times import TimeError  # noqa: PLC0415  as above
 
-    run = {"history": reading.history, "explain": reading.explain}[args.name]
     try:
-        return run(args)
+        if args.name == "replay":
+            from autoscaler.cli.replaying import replay  # noqa: PLC0415  loads the planner
+
+            return replay(args)
+        return {"history": reading.history, "explain": reading.explain}[args.name](args)
     except TimeError as e:
         args.misused(str(e))
         raise

@@ -84,14 +84,14 @@ def history(args: argparse.Namespace) -> int:
     tables = DecisionTables(asked.tables)
     spells = tables.spells(args.group, since, until)
     if not spells:
-        return _nothing(args.group, tables.groups(), asked, f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}")
+        return nothing(args.group, tables.groups(), asked, f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}")
     left = len(spells) - args.limit
     spells = spells[-args.limit :]
     health = asked.health(spells[-1].until) if args.until is None else FINE
     if args.json:
         sys.stdout.write(decision_history.as_json(args.group, since, until, spells, health))
         return 0
-    console = _console()
+    console = terminal()
     if health.text:
         console.print(health.text, style="bold red" if health.level == "dead" else "bold yellow", highlight=False)
     rows = [asdict(s) for s in spells]
@@ -116,7 +116,7 @@ def explain(args: argparse.Namespace) -> int:
     tables = DecisionTables(asked.tables)
     row = tables.decision(args.group, at)
     if row is None:
-        return _nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
+        return nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
     groups = asked.settings.groups if asked.settings is not None else ()
     policy = next((g for g in groups if g.group == args.group), None)
     found = explanation.explained(row, tables.outcomes(row), at, policy)
@@ -124,15 +124,16 @@ def explain(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(explanation.as_json(found, health))
         return 0
-    _console().print(explanation.drawn(found, asked.zone, health), highlight=False)
+    terminal().print(explanation.drawn(found, asked.zone, health), highlight=False)
     return 0
 
 
-def _console() -> Terminal:
+def terminal() -> Terminal:
+    """Return where answers are printed: as wide as it is, or wide where nothing says so."""
     return Terminal(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
 
 
-def _nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str) -> int:
+def nothing(group: str, latest: Mapping[str, datetime], asked: Asked, when: str) -> int:
     """Say that there is no decision, and what there is."""
     if group in latest:
         age = lasted((asked.now - latest[group]).total_seconds())

@@ -6,6 +6,7 @@ cycle fails is held and reported, the other groups go on.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
@@ -19,12 +20,14 @@ from autoscaler.core.messages import with_findings
 from autoscaler.errors import AutoscalerError, FencedError
 from autoscaler.model import CapacitySource, Decision, Finding, GroupState, LoadSnapshot, Moment, Observation, Reason
 from autoscaler.model.findings import What
-from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, MarkerReader, RetentionReader
+from autoscaler.ports import ActionOutcome, AuditLog, Clock, GroupReader, Inputs, MarkerReader, RetentionReader, Start
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
 
 log = logging.getLogger(__name__)
+
+START_EVERY_S = 600.0  # between histories that are recorded as a whole: a few bytes of each cycle
 
 
 class CycleSink(Protocol):
@@ -62,6 +65,9 @@ class GroupController:
     _unread: Standing = field(default_factory=dict)
     _history: History = field(default_factory=History)
     _completed: bool = False
+    _number: int = 0  # decisions so far
+    _left: "tuple[History, Policy] | None" = None  # with what the latest of them was left, and made
+    _started_at: float = -math.inf  # when history and policy were last recorded as a whole
 
     def __post_init__(self) -> None:
         """Begin with what is known from before a restart."""
@@ -79,6 +85,7 @@ class GroupController:
         stages = Stages(clock=self.clock, seconds=dict(measured))
         observation = Observation(group=self.policy.group, snapshot=snapshot, state=self.actuator.last, members=None)
         outcomes: tuple[ActionOutcome, ...] = ()
+        inputs: Inputs | None = None
         observed = False
         try:
             with stages("observe_s"):
@@ -87,25 +94,38 @@ class GroupController:
                 if self.retention is not None:
                     observation = replace(observation, retention=self.retention.retention())
             with stages("decide_s"):
-                decision, self._history = decide(observation, self._history, self.policy, self._moment())
+                inputs = self._inputs(observation)
+                decision, self._history = decide(observation, self._history, self.policy, inputs.moment)
+                self._left = (self._history, self.policy)
+                self._number += 1
                 decision = with_findings(decision, *self.actuator.warnings(observation))
             if self.policy.mode == "act":
                 outcomes = self.actuator.act(decision, observation, stages)
             decision = with_findings(decision, *_not_carried_out(outcomes))
         except FencedError as e:
             decision = self._held(observation, e, observed=observed)
-            self._record(number, decision, observation, (stages.outcome(decision, "fenced", str(e)),), stages)
+            fenced = (stages.outcome(decision, "fenced", str(e)),)
+            self._record(number, decision, observation, fenced, stages, _held_after(inputs))
             raise
         except AutoscalerError as e:
-            decision = self._held(observation, e, observed=observed)
+            decision, inputs = self._held(observation, e, observed=observed), _held_after(inputs)
         except Exception as e:  # a defect in one group's cycle must not stop the others
             log.exception("cycle %d of group %s failed", number, self.policy.group)
-            decision = self._held(observation, e, observed=observed)
-        self._record(number, decision, observation, outcomes, stages)
+            decision, inputs = self._held(observation, e, observed=observed), _held_after(inputs)
+        self._record(number, decision, observation, outcomes, stages, inputs)
         return decision
 
     def _moment(self) -> Moment:
         return Moment(now=self.clock.monotonic(), wall=self.clock.now())
+
+    def _inputs(self, observation: Observation) -> Inputs:
+        """Return what is about to be decided from, for whoever decides it again."""
+        moment, start = self._moment(), None
+        follows = self._left is not None and self._left[0] is self._history
+        unchanged = self._left is not None and self._left[1] is self.policy
+        if not follows or not unchanged or moment.now - self._started_at >= START_EVERY_S:
+            start, self._started_at = Start(history=self._history, policy=self.policy, follows=follows), moment.now
+        return Inputs(number=self._number, observation=observation, moment=moment, start=start)
 
     def close(self) -> None:
         """Let go of the group: the plan stays, the workers go on."""
@@ -160,20 +180,30 @@ class GroupController:
         decision = hold(observation, self._history, self.policy, self._moment(), Reason.NOT_READY, found)
         return decision if observed else replace(decision, consumers_now=None)
 
-    def _record(
-        self, number: int, decision: Decision, observation: Observation, outcomes: tuple[ActionOutcome, ...], stages: Stages
+    def _record(  # noqa: PLR0917  what a cycle ends with
+        self,
+        number: int,
+        decision: Decision,
+        observation: Observation,
+        outcomes: tuple[ActionOutcome, ...],
+        stages: Stages,
+        inputs: Inputs | None,
     ) -> None:
         with stages("record_s"):
             handovers = observation.state.completed if observation.state else ()
-            self.audit.record(
-                decision, observation.snapshot, outcomes, handovers, kind_of(observation, self.policy.assignment).owners
-            )
+            owners = kind_of(observation, self.policy.assignment).owners
+            self.audit.record(decision, observation.snapshot, outcomes, handovers, owners, inputs)
         try:
             self.sink(
                 cycle=number, decision=decision, snapshot=observation.snapshot, observation=observation, stages=stages.seconds
             )
         except Exception:  # a line for people must not end the other groups' cycles
             log.exception("cycle %d of group %s: its line was not written", number, self.policy.group)
+
+
+def _held_after(inputs: Inputs | None) -> Inputs | None:
+    """Return what was decided from, if anything was, where another decision is recorded in place of that one."""
+    return None if inputs is None else replace(inputs, held=True)
 
 
 def _not_carried_out(outcomes: tuple[ActionOutcome, ...]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from autoscaler.adapters.audit.place import TablesPlace
-from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, TIMESTAMP, Table, differences
+from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, LOADS, TIMESTAMP, Table, differences
 from autoscaler.config import places
 from autoscaler.errors import SettingsError, TransientError
 
@@ -127,6 +127,16 @@ class DecisionTables:
                 rows = self._rows(DECISIONS, DECISIONS.schema.names, group, latest, latest)
                 return next(r for r in reversed(rows) if r["decision_id"] == found[-1]["decision_id"])
         return None
+
+    def cycles(self, group: str, since: datetime, until: datetime, columns: Sequence[str]) -> tuple[list[Row], list[Row]]:
+        """Return what every cycle was decided from, with these columns of ``loads``, and all of ``decisions``, oldest first.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        decided = self._rows(DECISIONS, DECISIONS.schema.names, group, since, until)
+        return self._rows(LOADS, columns, group, since, until), decided
 
     def outcomes(self, decision: Row) -> tuple[Row, ...]:
         """Return what a decision set out to do and what became of it, as rows of ``actions``; none where it did nothing.

@@ -33,7 +33,7 @@ from autoscaler.adapters.audit.writer_turn import WriterTurn
 from autoscaler.config.places import scheme_of
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import CapacitySource, Decision, HandoverDone, LoadSnapshot, TopicPartition
-from autoscaler.ports import ActionOutcome, Clock
+from autoscaler.ports import ActionOutcome, Clock, Inputs
 
 log = logging.getLogger(__name__)
 
@@ -127,18 +127,19 @@ class DeltaAudit:
             log.warning("what consumers had been measured to do is not known any more: %s", e)
             return {}
 
-    def record(
+    def record(  # noqa: PLR0917  what one cycle leaves
         self,
         decision: Decision,
         snapshot: LoadSnapshot,
         outcomes: Sequence[ActionOutcome],
         handovers: Sequence[HandoverDone],
         owner: Mapping[TopicPartition, int | str],
+        inputs: Inputs | None = None,
     ) -> None:
         """Take one cycle's rows, see ``ports.AuditLog``."""
         cycle = Cycle(
             decision=decision, snapshot=snapshot, outcomes=tuple(outcomes), handovers=tuple(handovers), owner=dict(owner),
-            cluster=self._cluster_of.get(decision.group),
+            cluster=self._cluster_of.get(decision.group), inputs=inputs,
         )  # fmt: skip
         number = self._journal.add(cycle) if cycle.acted or cycle.handovers else None
         self._buffer.add(cycle, number)

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from autoscaler.adapters.audit import encoding
 from autoscaler.adapters.audit.cycle_log import steps
+from autoscaler.adapters.audit.inputs import pack_inputs
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, HANDOVERS, LOAD, LOADS, MEASURED
 from autoscaler.model import Decision, Finding, HandoverDone, LoadSnapshot, PartitionLoad, TopicPartition, few
-from autoscaler.ports import ActionOutcome
+from autoscaler.ports import ActionOutcome, Inputs
 
 Owners = Mapping[TopicPartition, int | str]
 Row = dict[str, Any]
@@ -33,6 +34,7 @@ class Cycle:
     owner: Owners
     recovered: bool = False  # the cycle's own life ended before its rows were written
     cluster: str | None = None  # name of the group's cluster
+    inputs: Inputs | None = None  # what was decided from; ``None`` where nothing was decided
 
     @property
     def acted(self) -> bool:
@@ -154,6 +156,7 @@ def _measured(cycle: Cycle) -> Row:
         "first_unknown": [f"{x.partition}: {x.error}" if x.error else str(x.partition) for x in few(unknown)],
         "oldest_s": max((x.age_s for x in _of(cycle)), default=None),
         "measured": encoding.pack(_of(cycle), cycle.owner),
+        "inputs": None if cycle.inputs is None else pack_inputs(cycle.inputs),
     }
 
 

@@ -108,7 +108,7 @@ LOADS = Table(
         mode=pa.string(), reason=pa.string(), limited_by=pa.string(), detail=pa.string(), acted=pa.bool_(), epoch=pa.int64(),
         consumers_now=pa.int32(), consumers=pa.int32(), total_bytes_per_s=pa.float64(), total_lag_records=pa.int64(),
         policy_fingerprint=pa.string(), dropped_before=pa.int64(), partitions=pa.int32(), unknown_partitions=pa.int32(),
-        first_unknown=pa.list_(pa.string()), oldest_s=pa.float64(), measured=pa.binary(),
+        first_unknown=pa.list_(pa.string()), oldest_s=pa.float64(), measured=pa.binary(), inputs=pa.binary(),
     ),
 )  # fmt: skip
 TABLES: Mapping[str, Table] = {t.name: t for t in (DECISIONS, ACTIONS, HANDOVERS, LOADS)}

@@ -1,0 +1,138 @@
+"""``autoscaler replay``: decides what is recorded of a group again, and says where something else comes out."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
+
+from rich.table import Table
+
+from autoscaler.adapters.audit.decision_reader import DecisionTables
+from autoscaler.cli.reading import Asked, nothing, terminal
+from autoscaler.cli.times import TimeError, moment, shown
+from autoscaler.errors import Exit
+from autoscaler.replay.redecide import COLUMNS, Replayed, Row, redecide, segments
+
+_AT_A_TIME = timedelta(hours=1)  # of the tables, lest a day must fit into memory
+_ALONE = 3000  # cycles that are decided again before other processes would have started
+_WIDTH = 60  # characters of a value that differs
+
+
+def replay(args: argparse.Namespace) -> int:
+    """Decide recorded cycles of a group again, and print what came out.
+
+    Raises:
+        AutoscalerError: There are no tables, or they cannot be read.
+        TimeError: A time is none.
+    """
+    asked = Asked.of(args)
+    until = asked.now if args.until is None else moment(args.until, asked.now, asked.zone)
+    since = moment(args.since, asked.now, asked.zone)
+    if since > until:
+        raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
+    tables = DecisionTables(asked.tables)
+    try:
+        found, first, last = _replayed(tables, args.group, since, until)
+    except ValueError as e:
+        sys.stderr.write(f"the tables cannot be replayed: {e}\n")
+        return Exit.FAILED
+    if first is None or last is None:
+        times = f"between {shown(since, asked.zone)} and {shown(until, asked.zone)}"
+        return nothing(args.group, tables.groups(), asked, times)
+    if args.json:
+        sys.stdout.write(_as_json(args.group, found, first, last))
+    else:
+        console = terminal()
+        times = f"from {shown(first, asked.zone)} to {shown(last, asked.zone)}"
+        console.print(f"group {args.group}, {times}: {_said(found)}", highlight=False, soft_wrap=True)
+        if found.differences:
+            console.print(_drawn(found), highlight=False)
+    return Exit.FAILED if found.differing or not found.same else 0
+
+
+def _replayed(
+    tables: DecisionTables, group: str, since: datetime, until: datetime
+) -> tuple[Replayed, datetime | None, datetime | None]:
+    """Return what comes out, and when the first and the last cycle were."""
+    total, waiting, first, last, alone = Replayed(), list[Future[Replayed]](), None, None, 0
+    with _processes(since, until) as pool:
+        for (part, following), decided in _parts(tables, group, since, until):
+            first, last = first or part[0]["at"], part[-1]["at"]
+            if pool is None or alone < _ALONE:
+                alone += len(part)
+                total += redecide(part, decided, following)
+            else:
+                waiting.append(pool.submit(redecide, part, decided, following))
+        for each in waiting:
+            total += each.result()
+    return total, first, last
+
+
+def _processes(since: datetime, until: datetime) -> AbstractContextManager[ProcessPoolExecutor | None]:
+    """Return processes for a long time; none for a short one, which is over before they have started."""
+    if until - since <= timedelta(seconds=_ALONE) or (os.cpu_count() or 1) == 1:
+        return nullcontext()
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))  # the tables' reader has threads
+
+
+def _parts(
+    tables: DecisionTables, group: str, since: datetime, until: datetime
+) -> Iterator[tuple[tuple[list[Row], Row | None], list[Row]]]:
+    """Yield what can be decided again apart from the rest, with the decisions of that time."""
+    decided: list[Row] = []
+
+    def cycles() -> Iterator[Row]:
+        at = since
+        while at <= until:
+            end = min(until, at + _AT_A_TIME)
+            rows, more = tables.cycles(group, at, end, COLUMNS)
+            decided.extend(more)
+            yield from rows
+            at = end + timedelta(microseconds=1)
+
+    for part, following in segments(cycles()):
+        to = part[-1]["at"]
+        yield (part, following), [d for d in decided if d["at"] <= to]
+        decided[:] = [d for d in decided if d["at"] > to]
+
+
+def _said(found: Replayed) -> str:
+    """Return the result in a sentence."""
+    same = "all came out the same" if not found.differing else f"{found.differing} came out otherwise"
+    if not found.same and not found.differing:
+        same = "none could be decided again"
+    more = [
+        (found.plans, "of them with their plan, which was recorded too"),
+        (found.held, "held because carrying out failed: not compared"),
+        (found.undecided, "with nothing decided, or recorded by an earlier release"),
+        (found.unconnected, "behind a cycle that is missing, up to the next that begins anew"),
+    ]
+    told = "".join(f"; {n} {text}" for n, text in more if n)
+    return f"{found.cycles} cycles, {found.same + found.differing} decided again, {same}{told}"
+
+
+def _drawn(found: Replayed) -> Table:
+    """Return the first cycle that differs, field by field."""
+    first = found.differences[0]
+    table = Table(title=f"first: {first.decision_id}, {first.at}", title_justify="left")
+    for name in ("field", "recorded", "decided again"):
+        table.add_column(name, overflow="fold")
+    for d in found.differences:
+        table.add_row(d.field, _short(d.recorded), _short(d.again))
+    return table
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
+
+
+def _as_json(group: str, found: Replayed, first: datetime, last: datetime) -> str:
+    times = {"from": first.astimezone(UTC).isoformat(), "to": last.astimezone(UTC).isoformat()}
+    return json.dumps({"group": group, **times, **asdict(found)}, default=str, indent=2) + "\n"

@@ -1,0 +1,66 @@
+"""``autoscaler replay``: real processes over real Delta tables, no Spark."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import write_deltalake
+
+from tests.cli import commands
+from tests.fakes import AuditEntry
+from tests.replay.recorded import remade, tables
+from tests.replay.test_redecide import eventful
+
+
+def put(root: Path, entries: Sequence[AuditEntry]) -> Path:
+    loads, decisions = tables(entries)
+    for name, table in (("loads", loads), ("decisions", decisions)):
+        write_deltalake(str(root / name), table, partition_by=["date"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def entries() -> list[AuditEntry]:
+    return eventful().audit.entries
+
+
+def run(place: Path, entries: Sequence[AuditEntry], *more: str) -> subprocess.CompletedProcess[str]:
+    at = datetime.fromtimestamp(entries[0].decision.at, UTC)
+    times = ("--since", at.isoformat(), "--until", (at + timedelta(hours=1)).isoformat())
+    return commands.run("replay", "g", "--tables", place, *times, *more, TZ="UTC", COLUMNS="120")
+
+
+def test_a_recorded_history_comes_out_the_same(tmp_path: Path, entries: list[AuditEntry]) -> None:
+    done = run(put(tmp_path / "tables", entries), entries)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{len(entries)} cycles" in done.stdout
+    assert "all came out the same" in done.stdout
+
+
+def test_another_policy_is_told_by_the_first_cycle_that_differs_and_its_fields(tmp_path: Path, entries: list[AuditEntry]) -> None:
+    place = put(tmp_path / "tables", remade(entries, target_utilisation=0.4))
+    done = run(place, entries)
+    assert done.returncode == 1
+    first = entries[0].decision
+    assert f"first: {first.decision_id}" in done.stdout
+    told = json.loads(run(place, entries, "--json").stdout)
+    assert told["differing"] > 1
+    fields = {d["field"]: (d["recorded"], d["again"]) for d in told["differences"]}
+    assert fields["usable_bytes_per_s"] == (80.0, 40.0)
+    assert fields["consumers"][0] == first.consumers < fields["consumers"][1]
+
+
+def test_rows_that_cannot_be_decided_again_are_no_success(tmp_path: Path, entries: list[AuditEntry]) -> None:
+    done = run(put(tmp_path / "tables", entries[3:6]), entries)
+    assert done.returncode == 1
+    assert "none could be decided again; 3 behind a cycle that is missing" in done.stdout
+
+
+def test_a_group_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, entries: list[AuditEntry]) -> None:
+    place = put(tmp_path / "tables", entries)
+    done = commands.run("replay", "h", "--tables", place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there are decisions of g" in done.stderr
