@@ -36,6 +36,10 @@ def replay(args: argparse.Namespace) -> int:
     since = moment(args.since, asked.now, asked.zone)
     if since > until:
         raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
+    if args.policy is not None:
+        from autoscaler.cli.what_if import compare  # noqa: PLC0415  loads the simulation
+
+        return compare(args, asked, since, until)
     tables = DecisionTables(asked.tables)
     try:
         found, first, last = _replayed(tables, args.group, since, until)

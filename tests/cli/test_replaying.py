@@ -64,3 +64,48 @@ def test_a_group_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, e
     done = commands.run("replay", "h", "--tables", place)
     assert (done.returncode, done.stdout) == (1, "")
     assert "there are decisions of g" in done.stderr
+
+
+CONFIG = """
+clusters: [{connection: {bootstrap.servers: "localhost:9092"}}]
+state_dir: STATE
+groups: [{group: g, topics: [orders], capacity: {bytes_per_s: 100, target_utilisation: 0.4}}]
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Give a file whose policy puts half as much on each consumer."""
+    file = tmp_path / "other.yaml"
+    file.write_text(CONFIG.replace("STATE", str(tmp_path)))
+    return file
+
+
+def test_another_policy_is_told_beside_the_recorded_one_and_what_happened(
+    tmp_path: Path, entries: list[AuditEntry], other: Path
+) -> None:
+    place = put(tmp_path / "tables", entries)
+    done = run(place, entries, "--policy", str(other), "--price", "2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    was, recorded, changed = json.loads(done.stdout)["outcomes"].values()
+    assert was["hours"] == recorded["hours"] == changed["hours"]
+    asked = [e.decision.consumers for e in entries]
+    assert was["most"] == max(asked)
+    assert was["consumer_hours"] == pytest.approx(sum(asked[:-1]) / 3600, rel=0.05)
+    assert changed["consumer_hours"] > recorded["consumer_hours"]
+    assert changed["money"] == 2 * changed["consumer_hours"]
+    table = run(place, entries, "--policy", str(other), "--price", "2").stdout
+    assert "money" in table
+    assert f"{changed['moves']}" in table
+
+
+def test_a_policy_that_is_wrong_or_of_another_group_is_refused(tmp_path: Path, entries: list[AuditEntry], other: Path) -> None:
+    place = put(tmp_path / "tables", entries)
+    text = other.read_text()
+    other.write_text(text.replace("group: g,", "group: h,"))
+    done = run(place, entries, "--policy", str(other))
+    assert (done.returncode, done.stderr) == (78, f"{other}: groups: no group 'g'; there are h\n")
+    other.write_text(text.replace("0.4", "4"))
+    done = run(place, entries, "--policy", str(other))
+    assert done.returncode == 78
+    assert done.stderr.startswith(f"{other}: groups.g.capacity.target_utilisation")

@@ -138,6 +138,15 @@ class DecisionTables:
         decided = self._rows(DECISIONS, DECISIONS.schema.names, group, since, until)
         return self._rows(LOADS, columns, group, since, until), decided
 
+    def count(self, group: str, since: datetime, until: datetime) -> int:
+        """Return how many cycles there are, from one time to another.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        return len(self._rows(LOADS, ("at",), group, since, until))
+
     def outcomes(self, decision: Row) -> tuple[Row, ...]:
         """Return what a decision set out to do and what became of it, as rows of ``actions``; none where it did nothing.
 
