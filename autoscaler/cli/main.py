@@ -115,16 +115,24 @@ def _parser() -> argparse.ArgumentParser:
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
     release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
     release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
+    _add_others(commands)
+    return parser
+
+
+def _add_others(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     workers = commands.add_parser("workers", help="local consumers of the configured groups").add_subparsers(required=True)
     stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
     stop.add_argument("--config", required=True, help="configuration file")
     stop.set_defaults(run=_stop_workers)
+    about = "write a KEDA ScaledObject, or an HPA on a lag, as a configuration, and say what is not in it"
+    bring = commands.add_parser("import", help=about, description=about)
+    bring.add_argument("file", metavar="FILE", help="YAML with ScaledObjects or HPAs, as kubectl get -o yaml gives it")
+    bring.set_defaults(run=_import)
     completion = commands.add_parser("completion", help="write what a shell reads to complete commands and options")
     completion.add_argument("shell", metavar="SHELL", choices=("bash",), help="bash")
     completion.set_defaults(run=_completion)
     commands.add_parser("demo", help="run the whole loop on an embedded broker (demo --help)", add_help=False)
     commands.add_parser("check", help="recompute from the outside what a demo run claims (check --help)", add_help=False)
-    return parser
 
 
 def _validate(args: argparse.Namespace) -> int:
@@ -154,6 +162,19 @@ def _schema(_args: argparse.Namespace) -> int:
     from autoscaler.config.json_schema import text  # noqa: PLC0415  as below
 
     sys.stdout.write(text())
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from autoscaler.cli.importing import imported  # noqa: PLC0415  as below
+
+    try:
+        found = imported(args.file)
+    except SettingsError as e:
+        sys.stderr.writelines(f"{args.file}: {problem}\n" for problem in e.problems)
+        return Exit.SETTINGS
+    sys.stdout.write(found.text())
+    sys.stderr.writelines(f"{line}\n" for line in found.said)
     return 0
 
 
