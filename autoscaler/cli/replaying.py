@@ -4,11 +4,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from multiprocessing import get_context
 
 from rich.table import Table
@@ -19,8 +20,11 @@ from autoscaler.cli.times import TimeError, moment, shown
 from autoscaler.errors import Exit
 from autoscaler.replay.redecide import COLUMNS, Replayed, Row, redecide, segments
 
-_AT_A_TIME = timedelta(hours=1)  # of the tables, lest a day must fit into memory
+_AT_A_TIME = timedelta(hours=1)  # of the tables
+_WAITING = 8  # parts that are being decided again
 _ALONE = 3000  # cycles that are decided again before other processes would have started
+Read = Callable[[datetime, datetime], tuple[list[Row], list[Row]]]
+Part = tuple[list[Row], list[Row], Row | None]
 _WIDTH = 60  # characters of a value that differs
 
 
@@ -52,11 +56,20 @@ def replay(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(_as_json(args.group, found, first, last))
     else:
-        console = terminal()
-        times = f"from {shown(first, asked.zone)} to {shown(last, asked.zone)}"
-        console.print(f"group {args.group}, {times}: {_said(found)}", highlight=False, soft_wrap=True)
-        if found.differences:
-            console.print(_drawn(found), highlight=False)
+        tell(args.group, found, f"from {shown(first, asked.zone)} to {shown(last, asked.zone)}")
+    return code_of(found)
+
+
+def tell(group: str, found: Replayed, times: str) -> None:
+    """Print what came out of a group's cycles of a time."""
+    console = terminal()
+    console.print(f"group {group}, {times}: {_said(found)}", highlight=False, soft_wrap=True)
+    if found.differences:
+        console.print(_drawn(found), highlight=False)
+
+
+def code_of(found: Replayed) -> int:
+    """Return the exit code: 0 if every decision that could be made again came out the same, and one could."""
     return Exit.FAILED if found.differing or not found.same else 0
 
 
@@ -66,13 +79,16 @@ def _replayed(
     """Return what comes out, and when the first and the last cycle were."""
     total, waiting, first, last, alone = Replayed(), list[Future[Replayed]](), None, None, 0
     with _processes(since, until) as pool:
-        for (part, following), decided in _parts(tables, group, since, until):
+        read = partial(tables.cycles, group, columns=COLUMNS)
+        for part, decided, following in parts(read, since, until):
             first, last = first or part[0]["at"], part[-1]["at"]
             if pool is None or alone < _ALONE:
                 alone += len(part)
                 total += redecide(part, decided, following)
             else:
                 waiting.append(pool.submit(redecide, part, decided, following))
+            if len(waiting) > _WAITING:  # lest a day must fit into memory
+                total += waiting.pop(0).result()
         for each in waiting:
             total += each.result()
     return total, first, last
@@ -85,24 +101,28 @@ def _processes(since: datetime, until: datetime) -> AbstractContextManager[Proce
     return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))  # the tables' reader has threads
 
 
-def _parts(
-    tables: DecisionTables, group: str, since: datetime, until: datetime
-) -> Iterator[tuple[tuple[list[Row], Row | None], list[Row]]]:
-    """Yield what can be decided again apart from the rest, with the decisions of that time."""
+def parts(read: Read, since: datetime, until: datetime) -> Iterator[Part]:
+    """Yield what can be decided again apart from the rest: cycles, the decisions of that time, and the cycle that follows.
+
+    Args:
+        read: Returns the rows of ``loads``, with ``COLUMNS``, and of ``decisions`` between two times, both included.
+        since: When the first of them was, or later.
+        until: When the last of them was, or earlier.
+    """
     decided: list[Row] = []
 
     def cycles() -> Iterator[Row]:
         at = since
         while at <= until:
             end = min(until, at + _AT_A_TIME)
-            rows, more = tables.cycles(group, at, end, COLUMNS)
+            rows, more = read(at, end)
             decided.extend(more)
             yield from rows
             at = end + timedelta(microseconds=1)
 
     for part, following in segments(cycles()):
         to = part[-1]["at"]
-        yield (part, following), [d for d in decided if d["at"] <= to]
+        yield part, [d for d in decided if d["at"] <= to], following
         decided[:] = [d for d in decided if d["at"] > to]
 
 

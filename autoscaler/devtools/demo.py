@@ -43,7 +43,7 @@ class Interrupts:
 
 
 def acting(options: Options, console: Console) -> int:
-    """Show a group being sized, and placed unless it is native, check the run, and return the check's exit code."""
+    """Show a group being sized, and placed unless it is native, check the run and decide it again, and return an exit code."""
     config = _NATIVE if options.native else _MANAGED
     stage = Stage.open(options, console, config)
     stage.start_job()
@@ -55,6 +55,7 @@ def acting(options: Options, console: Console) -> int:
     stage.print_history()
     console.print()
     code = stage.show("check", ["-m", "autoscaler.devtools.verify", "--run-dir", str(options.run.root)])
+    code = _decide_again(stage) or code
     stage.close()
     if options.keep:
         console.print(
@@ -75,12 +76,19 @@ def advised(options: Options, console: Console) -> int:
     stage.drive()
     stage.stop_job()
     stage.print_history()
+    code = _decide_again(stage)
     stage.close()
-    return 0
+    return code
+
+
+def _decide_again(stage: Stage) -> int:
+    """Make every recorded decision of the run again, print what came out, and return the exit code."""
+    where = ["--tables", str(stage.options.run.tables), "--since", "1d"]
+    return stage.show("replay", ["-m", "autoscaler.cli", "replay", stage.group.group, *where])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo and return its exit code: that of the check, 130 when interrupted, 1 when it could not run."""
+    """Run the demo and return its exit code: that of check and replay, 130 when interrupted, 1 when it could not run."""
     options = _options(argv)
     interrupts = Interrupts()
     try:

@@ -234,6 +234,7 @@ def test_a_whole_run_is_green_and_can_be_checked_again(demo: Callable[..., Runni
     running = demo("--duration", "150", "--seed", "3", "--keep")
     assert running.process.wait(timeout=600) == 0, running.said
     assert "✓ all holds" in running.said
+    assert "all came out the same" in running.said
     assert_nothing_stays(running)
     again = subprocess.run(
         [sys.executable, "-m", "autoscaler.cli", "check", "--run-dir", str(running.run)],
@@ -256,6 +257,7 @@ def test_a_group_of_ordinary_consumers_is_advised_and_left_alone(demo: Callable[
     assert running.process.wait(timeout=500) == 0, running.said
     assert "ADVISORY" in running.said
     assert "placed by load" in running.said
+    assert "all came out the same" in running.said
     assert_nothing_stays(running)
 
 
@@ -267,4 +269,5 @@ def test_ordinary_consumers_are_scaled_up_and_down_with_nothing_lost(demo: Calla
     running = demo("--duration", "120", "--native")
     assert running.process.wait(timeout=800) == 0, running.said
     assert "✓ all holds" in running.said
+    assert "all came out the same" in running.said
     assert_nothing_stays(running)
