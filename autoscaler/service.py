@@ -52,6 +52,7 @@ from autoscaler.topic_selection import names, subscribed
 if TYPE_CHECKING:
     from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
     from autoscaler.adapters.http.endpoint import Endpoint
+    from autoscaler.adapters.notifications.sender import Notifications
 
 _CLOSE_S = 5.0
 _WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that may be missed
@@ -107,6 +108,7 @@ class Job:
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.endpoint = self._endpoint()
+        self.notifications = self._notifications()
         self.names: list[WorkerPool] = []  # of groups that are only advised
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
         self.controllers = {g.group: self._controller(g, site) for site in self.sites for g in site.groups}
@@ -121,6 +123,14 @@ class Job:
         from autoscaler.adapters.http.endpoint import Endpoint  # noqa: PLC0415  a job that opens no port loads none of it
 
         return Endpoint(self.settings, address, self.clock, self.audit.waiting)
+
+    def _notifications(self) -> "Notifications | None":
+        """Return what tells elsewhere what is decided; ``None`` if the configuration names no address."""
+        if self.settings.notify.url is None:
+            return None
+        from autoscaler.adapters.notifications.sender import Notifications  # noqa: PLC0415  as above
+
+        return Notifications(self.settings.notify)
 
     def _controller(self, group: Group, site: Site) -> GroupController:
         return GroupController(
@@ -267,6 +277,8 @@ class Job:
             cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
         )
         self.lines.write(line)
+        if self.notifications is not None:
+            self.notifications.take(line)
         if self.endpoint is not None:
             self.endpoint.take(line, snapshot.loads, observation.state.completed if observation.state else ())
 
@@ -280,6 +292,8 @@ class Job:
         self.watchdog.stop()
         if self.endpoint is not None:
             self.endpoint.close()
+        if self.notifications is not None:
+            self.notifications.close()
         self.upkeep.close()
         self.clusters.close(_CLOSE_S)
         with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
@@ -362,6 +376,8 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     job.watchdog.start()
     if job.endpoint is not None:
         job.endpoint.start()
+    if job.notifications is not None:
+        job.notifications.start()
     job.upkeep.start()
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
     while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):

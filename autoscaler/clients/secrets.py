@@ -50,25 +50,37 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
         SettingsError: A referenced variable or file is not there; says every one.
     """
     out: dict[str, str | int | float | bool] = {}
-    problems = []
+    problems: list[str] = []
     for key, value in connection.items():
-        text = str(value)
         try:
-            if text.startswith("env:"):
-                out[key] = os.environ[text[4:]]
-            elif text.startswith("file:"):
-                out[key] = Path(text[5:]).read_text(encoding="utf-8").strip()
-            else:
-                out[key] = value
-        except KeyError:
-            problems.append(f"{ANY_CLUSTER}connection.{key}: environment variable {text[4:]} is not set")
-        except OSError as e:
-            problems.append(f"{ANY_CLUSTER}connection.{key}: file {text[5:]} cannot be read ({e.strerror})")
-        except UnicodeDecodeError:
-            problems.append(f"{ANY_CLUSTER}connection.{key}: file {text[5:]} is not UTF-8 text")
+            out[key] = referred(f"{ANY_CLUSTER}connection.{key}", value) if isinstance(value, str) else value
+        except SettingsError as e:
+            problems += e.problems
     if problems:
         raise SettingsError(tuple(problems))
     return out
+
+
+def referred(setting: str, value: str) -> str:
+    """Return what a setting's value refers to, read now; a value that is no reference is that itself.
+
+    Raises:
+        SettingsError: The variable or file is not there.
+    """
+    try:
+        if value.startswith("env:"):
+            return os.environ[value[4:]]
+        if value.startswith("file:"):
+            return Path(value[5:]).read_text(encoding="utf-8").strip()
+    except KeyError:
+        said = f"environment variable {value[4:]} is not set"
+    except OSError as e:
+        said = f"file {value[5:]} cannot be read ({e.strerror})"
+    except UnicodeDecodeError:
+        said = f"file {value[5:]} is not UTF-8 text"
+    else:
+        return value
+    raise SettingsError((f"{setting}: {said}",))
 
 
 def stamp(connection: Mapping[str, str | int | float | bool]) -> str:

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from autoscaler.config import places
 from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_problems, misplaced, unreadable
 from autoscaler.config.grouping import flattened
+from autoscaler.config.notify import Notify
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
 from autoscaler.config.refusals import refusals
 from autoscaler.config.setting_paths import path_of
@@ -302,6 +303,8 @@ class Settings(BaseModel):
     """how often decisions are written, and how long they are kept"""
     http: Http = Http()
     """what the job answers over HTTP, to Prometheus, scalers and probes; off by default"""
+    notify: Notify = Notify()
+    """what the job tells elsewhere when it happens: a webhook, Slack, CloudEvents; off by default"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
