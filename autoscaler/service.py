@@ -87,15 +87,22 @@ class Site:
 
 
 class Job:
-    """Everything that lives as long as the process."""
+    """Everything that lives until the process ends, or until groups come, go or are made of something else.
 
-    def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile) -> None:
+    Args:
+        settings: What it is made of.
+        spark: The session, which outlives it.
+        followed: The configuration file, which does too.
+        stop: The process is to end.
+    """
+
+    def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile, stop: threading.Event) -> None:
         """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
         self.settings = settings
         self.followed = followed
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
-        self.stop = threading.Event()
+        self.stop = stop
         self.measured_once = False
         self.exit_code = 0
         root = settings.root
@@ -334,6 +341,11 @@ def _has_run(settings: Settings, spark: Callable[[], SparkSession] | None) -> bo
     return checkpoint is None and spark is not None and has_run(HadoopFiles(spark(), settings.checkpoint_place))
 
 
+def _greeted_anew(settings: Settings) -> tuple[str, ...]:
+    """Return what is wrong with the topics of groups of which some are new; it keeps the others from nothing."""
+    return tuple(p for cluster, groups in settings.served for p in _greeted(cluster, groups))
+
+
 def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
     """Return what is wrong with one cluster's settings."""
     try:
@@ -367,9 +379,25 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     if not planner.done():
         log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
     log.info("%s", planner.result())
-    job = Job(settings, spark, followed)
+    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: job.stop.set())
+        signal.signal(number, lambda *_: stop.set())
+    while True:
+        job = Job(settings, spark, followed, stop)
+        _run_until_over(job, spark)
+        if stop.is_set() or job.exit_code or followed.anew is None:
+            break
+        settings = followed.made_anew()
+        log.info("%s", kernels.prepare(job.clock, {group.algorithm for group in settings.groups}))
+        for problem in _greeted_anew(settings):
+            log.warning("%s", problem)
+    spark.stop()
+    return job.exit_code
+
+
+def _run_until_over(job: Job, spark: SparkSession) -> None:
+    """Run the query until the process is to end, the query ends by itself, or the job is to be made anew."""
+    settings = job.settings
     gc.collect()
     gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
     stream = query.start(spark, settings, job.on_snapshots)
@@ -380,9 +408,10 @@ def run(settings: Settings, followed: FollowedFile) -> int:
         job.notifications.start()
     job.upkeep.start()
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
-    while stream.isActive and not job.stop.wait(min(0.4, settings.measure.trigger_s / 2)):
+    pause_s = min(0.4, settings.measure.trigger_s / 2)
+    while stream.isActive and job.followed.anew is None and not job.stop.wait(pause_s):
         progress.look(stream)
-    if not job.stop.is_set():
+    if not stream.isActive and not job.stop.is_set():
         log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
         job.exit_code = Exit.FAILED
         if not job.measured_once:
@@ -390,5 +419,3 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     query.stop(stream)
     progress.close()
     job.close()
-    spark.stop()
-    return job.exit_code

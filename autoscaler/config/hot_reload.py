@@ -3,7 +3,8 @@
 Beside the path, and called from the job before each cycle. A file that has changed is read once it rests, so that one which is
 still being written is not taken for whole. A faulty one is named in the log, all of its problems at once, and the settings that
 are in force stay; it is read again now and then, because what it refers to may be what was missing. What needs a restart is
-named too, and the rest of the file holds all the same.
+named too, and the rest of the file holds all the same. Groups that come or go, and what a group's connections, workers and query
+are made of, are for the job to make anew: ``anew`` has the settings for that.
 """
 
 import logging
@@ -18,8 +19,8 @@ from autoscaler.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
-# What connections, workers and the query were made with; every other setting of a group is read in each cycle.
-NEEDS_RESTART = frozenset({"group", "cluster", "topics", "mode", "assignment", "reset_policy", "read_committed", "workers"})
+# What connections, workers and the query are made with; every other setting of a group is read in each cycle.
+MADE_WITH = frozenset({"group", "cluster", "topics", "mode", "assignment", "reset_policy", "read_committed", "workers"})
 
 _AGAIN_LOOKS = 10  # to read hundreds of groups takes a good part of a second, which a faulty file must not cost in every cycle
 
@@ -27,13 +28,18 @@ _Stamp = tuple[int, int, int]
 
 
 class FollowedFile:
-    """Tells what a configuration file says by now."""
+    """Tells what a configuration file says by now.
+
+    Attributes:
+        anew: What the job is to be made anew with; ``None`` while it need not be.
+    """
 
     def __init__(self, path: str | Path, settings: Settings) -> None:
         """Follow ``path``, from which ``settings`` were read a moment ago."""
         self._path = Path(path)
         self._groups = {g.group: g for g in settings.groups}
         self._started = settings
+        self.anew: Settings | None = None
         self._read = self._seen = self._stamp()
         self._faulty: tuple[str, ...] = ()  # what was said of the file as it is
         self._looks = 0  # since then
@@ -58,20 +64,44 @@ class FollowedFile:
         return self._taken(wanted)
 
     def _taken(self, wanted: Settings) -> Mapping[str, Group]:
-        changed, needs = {}, [name for name in _differences(self._started, wanted) if name != "groups"]
+        changed, outside = {}, [name for name in _differences(self._started, wanted) if name != "groups"]
         groups = {g.group: g for g in wanted.groups}
-        needs += [f"groups: {name!r} is new" for name in groups.keys() - self._groups.keys()]
-        needs += [f"groups: {name!r} is gone" for name in self._groups.keys() - groups.keys()]
+        anew = [f"groups: {name!r} is new" for name in groups.keys() - self._groups.keys()]
+        anew += [f"groups: {name!r} is gone" for name in self._groups.keys() - groups.keys()]
         for name in sorted(groups.keys() & self._groups.keys()):
             now = self._groups[name]
             taken, kept = _merged(now, groups[name])
-            needs += [f"groups.{name}.{path_of(setting)}" for setting in kept]
+            anew += [f"groups.{name}.{path_of(setting)}" for setting in kept]
             if taken != now:
                 log.info("%s: group %s goes on with %s", self._path, name, ", ".join(map(path_of, _differences(now, taken))))
                 self._groups[name] = changed[name] = taken
-        for what in sorted(needs):
+        for what in sorted(outside):
             log.warning("%s: %s needs a restart of the job to hold", self._path, what)
+        self._make_anew(wanted, sorted(anew))
         return changed
+
+    def _make_anew(self, wanted: Settings, why: list[str]) -> None:
+        """Ask for the job to be made anew with other groups, unless these need what is outside of them too."""
+        if not why:
+            self.anew = None  # what was wanted has been taken back meanwhile
+            return
+        try:
+            fields = {name: getattr(self._started, name) for name in self._started.model_fields_set}
+            self.anew = Settings.model_validate({**fields, "groups": wanted.groups})
+        except ValidationError:
+            for what in why:
+                log.warning("%s: %s needs a restart of the job to hold", self._path, what)
+            return
+        for what in why:
+            log.info("%s: %s: the job makes its query anew", self._path, what)
+
+    def made_anew(self) -> Settings:
+        """Return what the job is made anew with, and go on from there."""
+        if self.anew is None:
+            return self._started
+        self._started, self.anew = self.anew, None
+        self._groups = {g.group: g for g in self._started.groups}
+        return self._started
 
     def _stamp(self) -> _Stamp | None:
         """Return what changes with the file; ``None`` while it is away, as between the two steps of being replaced."""
@@ -84,9 +114,9 @@ class FollowedFile:
 
 def _merged(now: Group, wanted: Group) -> tuple[Group, list[str]]:
     """Return a group's settings with everything new that needs no restart, and what does need one."""
-    kept = [setting for setting in _differences(now, wanted) if setting in NEEDS_RESTART]
-    fields = {name: getattr(wanted, name) for name in wanted.model_fields_set - NEEDS_RESTART}
-    fields |= {name: getattr(now, name) for name in now.model_fields_set & NEEDS_RESTART}
+    kept = [setting for setting in _differences(now, wanted) if setting in MADE_WITH]
+    fields = {name: getattr(wanted, name) for name in wanted.model_fields_set - MADE_WITH}
+    fields |= {name: getattr(now, name) for name in now.model_fields_set & MADE_WITH}
     try:
         return Group.model_validate(fields), kept
     except ValidationError:  # what is new makes sense only together with what needs a restart

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaler.config.hot_reload import NEEDS_RESTART, FollowedFile
+from autoscaler.config.hot_reload import MADE_WITH, FollowedFile
 from autoscaler.config.setting_paths import path_of
 from autoscaler.config.settings import Group, load
 
@@ -135,34 +135,63 @@ def test_a_file_that_is_replaced_is_followed_and_one_that_is_gone_changes_nothin
         ({"mode": "act", "workers": {"command": ["x"]}}, "groups.g.mode"),
     ],
 )
-def test_what_needs_a_restart_is_named_and_the_rest_holds(
+def test_what_a_group_is_made_with_is_named_and_has_the_job_made_anew(
     file: File, caplog: pytest.LogCaptureFixture, change: dict[str, object], named: str
 ) -> None:
     before = load(file.path).groups[0]
     file.write({**GROUP, **change, **PAUSED}, OTHER)
     after = file.looks()["g"]
     assert after.paused == "all"
-    assert all(getattr(after, name) == getattr(before, name) for name in NEEDS_RESTART)
-    assert f"{named} needs a restart of the job to hold" in caplog.text
+    assert all(getattr(after, name) == getattr(before, name) for name in MADE_WITH)
+    assert f"{named}: the job makes its query anew" in caplog.text
+    assert file.followed.anew == load(file.path)
 
 
-def test_groups_that_come_or_go_and_what_is_outside_them_need_a_restart(file: File, caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_that_come_or_go_have_the_job_made_anew_and_what_is_outside_them_needs_a_restart(
+    file: File, caplog: pytest.LogCaptureFixture
+) -> None:
     file.write({**GROUP, **PAUSED}, {**OTHER, "group": "i"}, measure={"trigger": 1.5})
     assert list(file.looks()) == ["g"]
-    for what in ("groups: 'i' is new", "groups: 'h' is gone", "measure"):
-        assert f"{what} needs a restart of the job to hold" in caplog.text
+    for what in ("groups: 'i' is new", "groups: 'h' is gone"):
+        assert f"{what}: the job makes its query anew" in caplog.text
+    assert "measure needs a restart of the job to hold" in caplog.text
+    made = file.followed.made_anew()
+    assert [g.group for g in made.groups] == ["g", "i"]
+    assert made.measure.trigger_s == 1, "as it was started with"
+    assert file.followed.anew is None
+    file.write({**GROUP, "max_consumers": 3}, {**OTHER, "group": "i", "max_consumers": 4}, measure={"trigger": 1.5})
+    assert {name: g.max_consumers for name, g in file.looks().items()} == {"g": 3, "i": 4}
+    assert file.followed.anew is None
 
 
-def test_settings_that_make_sense_only_after_a_restart_wait_for_it_together(
+def test_groups_that_are_taken_back_before_the_job_is_made_anew_change_nothing(file: File) -> None:
+    file.write(GROUP)
+    file.looks()
+    file.write(GROUP, OTHER)
+    file.looks()
+    assert file.followed.anew is None
+
+
+def test_a_group_on_a_cluster_that_is_new_needs_a_restart(file: File, caplog: pytest.LogCaptureFixture) -> None:
+    clusters = [{"name": name, "connection": {"bootstrap.servers": "localhost:9092"}} for name in ("kafka", "other")]
+    on = {"cluster": "other"}
+    file.write({**GROUP, "cluster": "kafka"}, {**OTHER, **on}, clusters=clusters)
+    file.looks()
+    assert file.followed.anew is None
+    assert "groups.h.cluster needs a restart of the job to hold" in caplog.text
+
+
+def test_settings_that_make_sense_only_once_the_job_is_made_anew_wait_for_it_together(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     acting = {**GROUP, "mode": "act", "workers": {"command": ["x"]}}
     file = File(tmp_path / "c.yaml", acting)
     file.write({**GROUP, "sizing": "LINEAR", "mode": "advise"})
     assert file.looks()["g"].sizing == "LINEAR"
     file.write({**GROUP, "algorithm": "EXACT", "mode": "advise"})
     assert file.looks() == {}, "EXACT only advises, and the running group acts"
-    assert "groups.g.algorithm needs a restart" in caplog.text
+    assert "groups.g.algorithm: the job makes its query anew" in caplog.text
 
 
 def test_a_preset_that_is_taken_out_with_its_algorithm_is_no_contradiction(tmp_path: Path) -> None:
@@ -171,8 +200,8 @@ def test_a_preset_that_is_taken_out_with_its_algorithm_is_no_contradiction(tmp_p
     assert file.looks()["g"].planner == "MWF"
 
 
-def test_settings_that_need_a_restart_are_settings_and_the_page_names_them() -> None:
-    assert set(Group.model_fields) > NEEDS_RESTART
+def test_what_a_group_is_made_with_are_settings_and_the_page_names_them() -> None:
+    assert set(Group.model_fields) > MADE_WITH
     page = (Path(__file__).resolve().parents[2] / "docs" / "tasks" / "upgrade.md").read_text(encoding="utf-8")
-    said = page[page.index("A restart is needed") : page.index("what else the file says")]
-    assert all(f"`{path_of(name)}`" in said for name in NEEDS_RESTART - {"group"})
+    said = page[page.index("Groups that come or go") : page.index("A restart of the job is needed")]
+    assert all(f"`{path_of(name)}`" in said for name in MADE_WITH - {"group"})

@@ -1,9 +1,10 @@
 """The whole job while somebody edits its configuration file: real broker, real processes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -71,3 +72,41 @@ def test_changed_settings_hold_without_a_restart_and_a_faulty_file_changes_nothi
     assert drivers(supervisor.pid) == running, "the job never ended"
     supervisor.terminate()
     supervisor.wait(60)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_groups_come_and_go_while_the_process_goes_on(shop: Shop) -> None:
+    began, whole = time.time(), shop.config.read_text()
+    shop.produce("steady", 150_000)
+    supervisor = shop.start_job()
+    assert shop.settles("a settled group", began) == 1
+    running, consumers = drivers(supervisor.pid), shop.workers()
+
+    at = set_groups(shop, lambda groups: [*groups, {"group": "other", "topics": [TOPIC]}])
+    shop.wait("deciding for both", lambda: {c["group"] for c in shop.cycles(at) if c["known"]} == {GROUP, "other"})
+    print(f"the new group is measured {min(c['t'] for c in known(shop, 'other', at)) - at:.1f} s after the file was changed")
+
+    at = set_groups(shop, lambda groups: groups[1:])
+    shop.wait("deciding for the new one only", lambda: bool(shop.cycles(at)) and only(shop, "other"))
+    assert {slot: p.pid for slot, p in shop.workers().items()} == {slot: p.pid for slot, p in consumers.items()}
+    assert drivers(supervisor.pid) == running, "the process never ended"
+    supervisor.terminate()
+    supervisor.wait(60)
+    shop.config.write_text(whole)  # by which its consumers are ended
+
+
+def set_groups(shop: Shop, changed: Callable[[list[Any]], list[Any]]) -> float:
+    settings = yaml.safe_load(shop.config.read_text())
+    at = time.time()
+    shop.config.write_text(yaml.safe_dump({**settings, "groups": changed(settings["groups"])}))
+    return at
+
+
+def known(shop: Shop, group: str, since: float) -> list[dict[str, Any]]:
+    return [c for c in shop.cycles(since) if c["group"] == group and c["known"]]
+
+
+def only(shop: Shop, group: str) -> bool:
+    """Say whether the latest cycles were of one group."""
+    return {c["group"] for c in shop.cycles()[-4:]} == {group}
