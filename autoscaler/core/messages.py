@@ -387,6 +387,15 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
     What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
     What.REPLICA_MOVED: lambda f: _said("{first}: a replica moves from broker {source} to broker {target}", f) + _scored(f),
+    What.UNDER_REPLICATED: "nothing is begun while replicas are out of sync: {those}",
+    What.REASSIGNED_ELSEWHERE: "another tool reassigns {those}: nothing is begun meanwhile",
+    What.CONSUMERS_MOVE: "{those} wait until their consumers have been handed over",
+    What.THROTTLE_KEPT: "throttles that another tool has set are left as they are: {settings}",
+    What.BALANCE_ESTIMATE: lambda f: (
+        f"{f.numbers['leaderships']:.0f} leaderships and {f.numbers['replicas']:.0f} replicas move, "
+        f"{f.numbers['copied_bytes'] / 1e6:,.0f} MB are copied"
+        + (f" in {f.numbers['seconds']:,.0f} s at least" if "seconds" in f.numbers else "")
+    ),
 }
 
 

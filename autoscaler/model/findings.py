@@ -159,3 +159,8 @@ class What(_Upper):
     BROKER_NOT_EMPTIED = auto()
     LEADERSHIP_MOVED = auto()
     REPLICA_MOVED = auto()
+    UNDER_REPLICATED = auto()
+    REASSIGNED_ELSEWHERE = auto()
+    CONSUMERS_MOVE = auto()
+    THROTTLE_KEPT = auto()
+    BALANCE_ESTIMATE = auto()

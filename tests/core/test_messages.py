@@ -27,6 +27,20 @@ SAID: dict[What, tuple[Finding, str]] = {
     f.what: (f, said)
     for f, said in [
         (found(What.BALANCING, actions=1, before=33.4, after=100.0), "1 action: balancedness 33 → 100 of 100"),
+        (found(What.UNDER_REPLICATED, partitions=1), "nothing is begun while replicas are out of sync: 1 partition (orders-0)"),
+        (
+            found(What.REASSIGNED_ELSEWHERE, partitions=1),
+            "another tool reassigns 1 partition (orders-0): nothing is begun meanwhile",
+        ),
+        (found(What.CONSUMERS_MOVE, partitions=1), "1 partition (orders-0) wait until their consumers have been handed over"),
+        (
+            found(What.THROTTLE_KEPT, settings=["broker 1 x"]),
+            "throttles that another tool has set are left as they are: broker 1 x",
+        ),
+        (
+            found(What.BALANCE_ESTIMATE, leaderships=2, replicas=3, copied_bytes=5e9, seconds=100),
+            "2 leaderships and 3 replicas move, 5,000 MB are copied in 100 s at least",
+        ),
         (found(What.BROKERS_BALANCED), "every broker is in its bands"),
         (
             found(What.OUTSIDE_NOT_LONG, goals=["bytes_in", "lag"], brokers=["1", "4"], rounds=2),

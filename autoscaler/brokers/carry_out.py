@@ -1,0 +1,164 @@
+"""What to do next: a view and a journal in, commands and the journals before and after them out. Part of *brokers*.
+
+The journal ``ahead`` is written before the commands are given, ``after`` once all of them were. So a job that comes after one
+that was killed in between finds in it whatever may have been begun or set.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.brokers.journal import NOTHING, Journal, Move
+from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Command, Elect, Reassign, SetThrottle, Setting, View
+from autoscaler.goals import Action, Snapshot, State, applied, target_replicas
+from autoscaler.model import Finding, TopicPartition, What
+
+_DOUBTED = frozenset({"cancelled", "changed", "gone"})  # a broker may not know yet what the controller knows: asked twice
+_ELECTIONS = 10  # after so many looks a leadership that does not move is given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What comes next.
+
+    Attributes:
+        ahead: The journal to write before the commands; it is written even if it has not changed, because that is what shows
+            whether another job has taken over.
+        commands: In order.
+        after: The journal to write once all commands were given.
+        ended: What became of partitions: moved, cancelled, changed (by another tool), gone, not_led.
+        findings: What held it, and what was found.
+    """
+
+    ahead: Journal
+    commands: tuple[Command, ...] = ()
+    after: Journal
+    ended: Mapping[TopicPartition, str]
+    findings: tuple[Finding, ...] = ()
+
+
+def moves_of(snapshot: Snapshot, state: State, batch: Sequence[Action]) -> tuple[dict[int, Move], State]:
+    """Return the reassignment of each partition of a batch, by its number, and the state after the batch.
+
+    Args:
+        snapshot: That the plan was made of.
+        state: Before the batch.
+        batch: One of ``goals.batches``.
+    """
+    after = applied(snapshot, state, batch)
+    touched = dict.fromkeys(a.partition for a in batch)
+    found = {p: (target_replicas(snapshot, state, p), target_replicas(snapshot, after, p)) for p in touched}
+    return {p: Move(before=a, after=b) for p, (a, b) in found.items()}, after
+
+
+def foreign(view: View, journal: Journal) -> tuple[TopicPartition, ...]:
+    """Return the partitions that another tool reassigns."""
+    return tuple(sorted(p for p, to in view.running.items() if p not in journal.moves or journal.moves[p].after != to))
+
+
+def held_by(view: View) -> tuple[Finding, ...]:
+    """Return what keeps anything from being begun; empty: nothing does."""
+    found = []
+    if lacking := view.under_replicated():
+        found.append(Finding.of(What.UNDER_REPLICATED, partitions=lacking))
+    if others := foreign(view, NOTHING):
+        found.append(Finding.of(What.REASSIGNED_ELSEWHERE, partitions=others))
+    return tuple(found)
+
+
+def begin(
+    view: View, batch: str, moves: Mapping[TopicPartition, Move], *, throttle: float | None, busy: Collection[str] = ()
+) -> Step:
+    """Begin a batch, as far as it fits what is there.
+
+    Args:
+        view: As it is now, with the throttles of the topics that move.
+        batch: A new id.
+        moves: What is wanted.
+        throttle: Bytes/s that each broker sends and receives at most for it; ``None``: no limit.
+        busy: Topics whose consumers are just handed over: nothing of them begins.
+    """
+    found = list(held_by(view))
+    if found:
+        return Step(ahead=NOTHING, after=NOTHING, ended={}, findings=tuple(found))
+    waiting = sorted(p for p in moves if p.topic in busy)
+    if waiting:
+        found.append(Finding.of(What.CONSUMERS_MOVE, partitions=waiting))
+    fits = {p: m for p, m in moves.items() if p.topic not in busy and _fits(view, p, m)}
+    if not fits:
+        return Step(ahead=NOTHING, after=NOTHING, ended={}, findings=tuple(found))
+    wanted = dict(_throttle(fits, throttle)) if throttle is not None else {}
+    theirs = wanted.keys() & view.throttles.keys()
+    if theirs:
+        found.append(Finding.of(What.THROTTLE_KEPT, settings=sorted(f"{s.kind} {s.name} {s.key}" for s in theirs)))
+    ours = {s: v for s, v in wanted.items() if s not in theirs}
+    journal = Journal(batch=batch, moves=fits, throttle=ours)
+    commands: tuple[Command, ...] = (Reassign(replicas={p: m.after for p, m in fits.items()}),)
+    if ours:
+        commands = (SetThrottle(values=ours), *commands)
+    return Step(ahead=journal, commands=commands, after=journal, ended={}, findings=tuple(found))
+
+
+def _fits(view: View, partition: TopicPartition, move: Move) -> bool:
+    holders = view.partitions.get(partition)
+    return holders is not None and set(holders.replicas) == set(move.before) and view.brokers.keys() >= set(move.after)
+
+
+def _throttle(moves: Mapping[TopicPartition, Move], bytes_per_s: float) -> Iterator[tuple[Setting, str]]:
+    """Yield what limits the copying of replicas: without its list of replicas, a rate limits nothing."""
+    copying = {p: m for p, m in moves.items() if m.copies}
+    for broker in sorted({b for m in copying.values() for b in (*m.before, *m.after)}):
+        yield from ((Setting("broker", str(broker), key), str(int(bytes_per_s))) for key in RATES)
+    for topic in sorted({p.topic for p in copying}):
+        mine = sorted((p.partition, m) for p, m in copying.items() if p.topic == topic)
+        senders = ",".join(f"{n}:{b}" for n, m in mine for b in m.before)
+        receivers = ",".join(f"{n}:{b}" for n, m in mine for b in m.after if b not in m.before)
+        yield from ((Setting("topic", topic, key), value) for key, value in zip(LISTS, (senders, receivers), strict=True))
+
+
+def proceed(view: View, journal: Journal) -> Step:
+    """Go on with a batch that was begun, by this job or by one before it, until all of it has ended."""
+    seen = {p: how for p, m in journal.moves.items() if (how := _ended(view, p, m)) is not None}
+    doubted = frozenset(p for p, how in seen.items() if how in _DOUBTED and p not in journal.doubted)
+    ended = {p: how for p, how in seen.items() if p not in doubted}
+    elect = {p for p, m in journal.moves.items() if p not in seen and _is_led_wrongly(view, p, m)}
+    if journal.elections >= _ELECTIONS:
+        ended |= dict.fromkeys(elect, "not_led")
+        elect = set()
+    left = {p: m for p, m in journal.moves.items() if p not in ended}
+    found = [Finding.of(What.REASSIGNED_ELSEWHERE, partitions=others)] if (others := foreign(view, journal)) else []
+    if not left:
+        return Step(ahead=journal, commands=_cleared(view, journal), after=NOTHING, ended=ended, findings=tuple(found))
+    now = replace(journal, moves=left, elections=journal.elections + bool(elect), doubted=doubted)
+    commands: tuple[Command, ...] = (Elect(partitions=frozenset(elect)),) if elect else ()
+    return Step(ahead=journal, commands=commands, after=now, ended=ended, findings=tuple(found))
+
+
+def _ended(view: View, partition: TopicPartition, move: Move) -> str | None:
+    """Return how a move has ended; ``None``: it has not."""
+    holders, running = view.partitions.get(partition), view.running.get(partition)
+    if holders is None:
+        return "gone"
+    if running is not None:
+        return None if running == move.after else "changed"
+    if holders.replicas == move.after:
+        return "moved" if holders.leader == move.after[0] else None
+    return "cancelled" if set(holders.replicas) == set(move.before) else "changed"
+
+
+def _is_led_wrongly(view: View, partition: TopicPartition, move: Move) -> bool:
+    holders = view.partitions[partition]
+    return partition not in view.running and holders.replicas == move.after and move.after[0] in holders.in_sync
+
+
+def _cleared(view: View, journal: Journal) -> tuple[Command, ...]:
+    """Return what takes the journal's throttle away; a value that another tool has set since stays."""
+    ours = frozenset(s for s, value in journal.throttle.items() if view.throttles.get(s) == value)
+    return (ClearThrottle(settings=ours),) if ours else ()
+
+
+def cancel(view: View, journal: Journal) -> Step:
+    """End a batch now: what still copies goes back to where it was, what has moved stays, no throttle is left."""
+    running = frozenset(p for p, m in journal.moves.items() if view.running.get(p) == m.after)
+    ended = {p: "cancelled" if p in running else _ended(view, p, m) or "not_led" for p, m in journal.moves.items()}
+    commands: tuple[Command, ...] = (Cancel(partitions=running),) if running else ()
+    return Step(ahead=journal, commands=(*commands, *_cleared(view, journal)), after=NOTHING, ended=ended)

@@ -1,0 +1,60 @@
+"""What the job needs of the world to carry a plan out: two ports, one contract suite each. Part of *brokers*."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from autoscaler.brokers.journal import Journal
+from autoscaler.brokers.view import Command, View
+from autoscaler.model import TopicPartition
+
+
+class ClusterAdmin(Protocol):
+    """Reads a cluster's replicas and changes them; each call takes seconds at most."""
+
+    def observe(self, topics: Collection[str]) -> View:
+        """Return what is there now, with the throttles of these topics.
+
+        Raises:
+            TransientError: The brokers do not answer right now.
+            PermanentError: They refuse; says which permission is missing.
+        """
+        ...
+
+    def execute(self, command: Command) -> Mapping[TopicPartition, str]:
+        """Do it, and return what was refused of single partitions, and why. Doing it twice is no error.
+
+        Raises:
+            TransientError: It is not known what was done.
+            PermanentError: The brokers refuse; says which permission is missing.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class JournalLog(Protocol):
+    """The journal of a cluster, which the latest job to take it alone can write."""
+
+    def take(self) -> Journal:
+        """Take it from whichever job had it, and return what that one had begun.
+
+        Raises:
+            TransientError: The brokers do not answer right now.
+            PermanentError: They refuse, or it cannot be read.
+        """
+        ...
+
+    def write(self, journal: Journal) -> None:
+        """Write what is begun from now on.
+
+        Raises:
+            FencedError: Another job has taken it; nothing was written.
+            TransientError: It is not known whether it was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections; what was written stays."""
+        ...
