@@ -254,12 +254,13 @@ def make_topic(broker: Broker) -> MakeTopic:
     return make
 
 
-def create_topic(cluster: Cluster, name: str, partitions: int = 1, **config: object) -> str:
+def create_topic(cluster: Cluster, name: str, partitions: int = 1, *, replicas: object = None, **config: object) -> str:
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415  tests without a broker need no client
 
     admin = AdminClient({**cluster.connection(), "log_level": 0})
     settings = {key.replace("_", "."): str(value) for key, value in config.items()}
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(cluster.nodes)), config=settings)
+    placed = {"replica_assignment": replicas} if replicas else {"replication_factor": min(3, len(cluster.nodes))}
+    topic = NewTopic(name, num_partitions=partitions, config=settings, **placed)
     admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
 
     def leaders() -> list[int]:

@@ -47,6 +47,7 @@ def introduced(user_data: bytes | None) -> tuple[str, frozenset[Tp], int]:
 
 
 _BEGINS = b'["placement",'
+BALANCE_KEY = b'["brokers"]'  # of the journal of what is done to brokers, see ``adapters/control_log/balance_journal.py``
 
 
 def key_of(group: str) -> bytes:
@@ -55,8 +56,8 @@ def key_of(group: str) -> bytes:
 
 
 def is_key(key: bytes | None) -> bool:
-    """Say whether something is written under the key of a group's placement: managed groups share their log with these."""
-    return key is not None and key.startswith(_BEGINS)
+    """Say whether a key is that of a group's placement or of brokers' journal: managed groups share their log with these."""
+    return key is not None and (key.startswith(_BEGINS) or key == BALANCE_KEY)
 
 
 def encode(placement: Placement) -> bytes:
