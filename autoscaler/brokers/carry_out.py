@@ -160,5 +160,7 @@ def cancel(view: View, journal: Journal) -> Step:
     """End a batch now: what still copies goes back to where it was, what has moved stays, no throttle is left."""
     running = frozenset(p for p, m in journal.moves.items() if view.running.get(p) == m.after)
     ended = {p: "cancelled" if p in running else _ended(view, p, m) or "not_led" for p, m in journal.moves.items()}
-    commands: tuple[Command, ...] = (Cancel(partitions=running),) if running else ()
+    commands: tuple[Command, ...] = ()
+    if running:  # Kafka puts replicas back in another order, and with it another preferred leader
+        commands = (Cancel(partitions=running), Reassign(replicas={p: journal.moves[p].before for p in running}))
     return Step(ahead=journal, commands=(*commands, *_cleared(view, journal)), after=NOTHING, ended=ended)

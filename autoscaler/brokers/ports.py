@@ -1,11 +1,34 @@
-"""What the job needs of the world to carry a plan out: two ports, one contract suite each. Part of *brokers*."""
+"""What the job needs of the world: two ports, one contract suite each, and the rows of its audit. Part of *brokers*."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.brokers.journal import Journal
 from autoscaler.brokers.view import Command, View
-from autoscaler.model import TopicPartition
+from autoscaler.model import Finding, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of the audit: an action that is planned or begun, what became of a partition, or what a look has found.
+
+    Attributes:
+        kind: look | action | outcome.
+        plan: Id of the plan or batch that it belongs to.
+        partition: What it is about; ``None`` of a look.
+        status: Of an action planned or advised; of an outcome as in ``brokers.carry_out``, or begun or refused; of a look empty.
+        findings: An action's, with its scores, or a look's.
+        replicas: Of an outcome: where the partition was to be, the leader first.
+    """
+
+    kind: str
+    plan: str
+    at: float
+    status: str = ""
+    partition: TopicPartition | None = None
+    findings: tuple[Finding, ...] = ()
+    replicas: tuple[int, ...] = ()
 
 
 class ClusterAdmin(Protocol):

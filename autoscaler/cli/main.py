@@ -80,9 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    def reading(name: str, text: str) -> argparse.ArgumentParser:
+    def reading(name: str, text: str, *, group: str | None = None) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("group", metavar="GROUP", help="consumer group, by its id")
+        sub.add_argument("group", metavar="GROUP", nargs=group, help="consumer group, by its id")
         where = sub.add_mutually_exclusive_group(required=True)
         where.add_argument("--config", help="configuration of the job whose tables are read")
         where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
@@ -103,14 +103,17 @@ def _parser() -> argparse.ArgumentParser:
     history.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     history.add_argument("--until", help="until when, written the same way (default now)")
     history.add_argument("--limit", type=_positive, default=200, help="most lines to print, the newest (default 200)")
-    explain = reading("explain", "say why a group had its number of consumers, and what speaks against one fewer or more")
+    explain = reading(
+        "explain", "say why a group had its number of consumers, and what speaks against one fewer or more", group="?"
+    )
+    explain.add_argument("--partition", metavar="TOPIC-N", help="in place of a group: why its leader or replicas were moved")
+    explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     again = reading("replay", "decide every recorded cycle of a group again: another answer than the recorded one is a defect")
     again.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     again.add_argument("--until", help="until when, written the same way (default now)")
     again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
     again.add_argument("--price", type=float, help="of a consumer for an hour, to tell money; with --policy")
     again.add_argument("--start", type=float, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
-    explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
     release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
@@ -195,6 +198,8 @@ def _read(args: argparse.Namespace) -> int:
     from autoscaler.cli import reading  # noqa: PLC0415  loads Arrow
     from autoscaler.cli.times import TimeError  # noqa: PLC0415  as above
 
+    if args.name == "explain" and (args.group is None) == (args.partition is None):
+        args.misused("name a GROUP, or a partition by --partition TOPIC-N")
     try:
         if args.name == "replay":
             from autoscaler.cli.replaying import replay  # noqa: PLC0415  loads the planner

@@ -1,6 +1,7 @@
 """``autoscaler history`` and ``autoscaler explain``: which tables, which time, and what is printed or said to be missing."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -18,13 +19,14 @@ from autoscaler.config.settings import load
 from autoscaler.console.job_state import FINE, Health, JobState, judge, read_job
 from autoscaler.console.live import Terminal
 from autoscaler.console.words import lasted
-from autoscaler.errors import Exit
+from autoscaler.errors import Exit, SettingsError
 
 if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
 
 _FLUSHES = 2  # that the newest row may wait for
 _FLUSH_S = 60.0
+_ROWS = 20  # of a partition, the newest
 _WIDE = 140  # columns from which on sentences stand beside their rows
 _PIPED = 160  # columns of a file or a pipe, where nothing says how many there are
 
@@ -114,6 +116,8 @@ def explain(args: argparse.Namespace) -> int:
     asked = Asked.of(args)
     at = asked.now if args.at is None else moment(args.at, asked.now, asked.zone)
     tables = DecisionTables(asked.tables)
+    if args.partition is not None:
+        return _explain_partition(args, asked, tables, at)
     row = tables.decision(args.group, at)
     if row is None:
         return nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
@@ -125,6 +129,25 @@ def explain(args: argparse.Namespace) -> int:
         sys.stdout.write(explanation.as_json(found, health))
         return 0
     terminal().print(explanation.drawn(found, asked.zone, health), highlight=False)
+    return 0
+
+
+def _explain_partition(args: argparse.Namespace, asked: Asked, tables: DecisionTables, at: datetime) -> int:
+    """Print why a partition's leader or replicas were moved, or would be, and what became of it."""
+    topic, dash, number = args.partition.rpartition("-")
+    if not (dash and topic and number.isdecimal()):
+        raise SettingsError((f"--partition: {args.partition!r} is no TOPIC-N, such as orders-3",))
+    rows = tables.balancing(topic, int(number), at)[-_ROWS:]
+    if not rows:
+        sys.stderr.write(f"nothing was planned for the brokers of {args.partition} at or before {shown(at, asked.zone)}\n")
+        return Exit.FAILED
+    if args.json:
+        values = [{k: v for k, v in r.items() if k != "date"} for r in rows]
+        sys.stdout.write(json.dumps(values, indent=2, ensure_ascii=False, default=decision_history.written) + "\n")
+        return 0
+    for r in rows:
+        to = f" to brokers {', '.join(map(str, r['replicas']))}" if r["replicas"] else ""
+        sys.stdout.write(f"{shown(r['at'], asked.zone)}  {r['status']}{to}{': ' if r['detail'] else ''}{r['detail'] or ''}\n")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from autoscaler.clients.secrets import ANY_CLUSTER, CONNECTION_KEYS, of_cluster, resolve_secrets
+from autoscaler.config.balance import Balance
 from autoscaler.config.policy import ContradictionsError
 from autoscaler.errors import SettingsError
 
@@ -38,6 +39,8 @@ class Cluster(BaseModel):
     """names this cluster in the checkpoint, tables, log and groups; under another name its rates are learned anew"""
     connection: Connection
     """librdkafka's own names. Secrets only by reference: env:NAME or file:PATH"""
+    balance: Balance = Balance()
+    """how its brokers are balanced, for jobs/balance_brokers.py; the autoscaler's own job does not read it"""
 
     @field_validator("connection")
     @classmethod

@@ -71,12 +71,13 @@ _MEASURE = {
 }
 _HANDOVER = {"lease_s": "lease"}
 _AUDIT = {"flush_s": "flush", "keep_s": "keep"}
+_BALANCE = {"every_s": "every", "throttle_bytes_per_s": "throttle", "smoothing_s": "smoothing", "stays_s": "stays"}
 _HTTP = {"advice_max_age_s": "advice_max_age"}
 _NOTIFY = {"held_for_s": "held_for", "every_s": "every"}
 
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType({  # by the name of the model
     "Group": _GROUP, "Window": _WINDOW, "Workers": _WORKERS, "Measure": _MEASURE, "Handover": _HANDOVER, "Audit": _AUDIT,
-    "Http": _HTTP, "Notify": _NOTIFY,
+    "Http": _HTTP, "Notify": _NOTIFY, "Balance": _BALANCE,
 })  # fmt: skip
 
 

@@ -391,10 +391,10 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.REASSIGNED_ELSEWHERE: "another tool reassigns {those}: nothing is begun meanwhile",
     What.CONSUMERS_MOVE: "{those} wait until their consumers have been handed over",
     What.THROTTLE_KEPT: "throttles that another tool has set are left as they are: {settings}",
-    What.BALANCE_ESTIMATE: lambda f: (
-        f"{f.numbers['leaderships']:.0f} leaderships and {f.numbers['replicas']:.0f} replicas move, "
-        f"{f.numbers['copied_bytes'] / 1e6:,.0f} MB are copied"
-        + (f" in {f.numbers['seconds']:,.0f} s at least" if "seconds" in f.numbers else "")
+    What.BALANCE_ESTIMATE: lambda f: _said(
+        "{leaderships:leadership} and {replicas:replica} move, {copied_mb} MB are copied"
+        + (" in {least} at least" if "least_s" in f.numbers else ""),
+        f,
     ),
 }
 

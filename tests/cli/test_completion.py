@@ -29,7 +29,7 @@ def offered(cwd: Path, *words: str) -> set[str]:
         (["ex"], {"explain"}),
         (["--v"], {"--version"}),
         (["history", "--s"], {"--since"}),
-        (["explain", "orders", "--"], {"--config", "--tables", "--at", "--zone", "--json", "--help"}),
+        (["explain", "orders", "--"], {"--config", "--tables", "--partition", "--at", "--zone", "--json", "--help"}),
         (["workers", "st"], {"stop"}),
         (["workers", "stop", "--c"], {"--config"}),
         (["status", "--config", "c"], {"conf.yaml"}),

@@ -271,7 +271,8 @@ def test_values_that_are_no_values(tmp_path: Path, text: str, said: str) -> None
 
 def holds_number(annotation: object) -> bool:
     """Say whether a setting is a number, or one if it is given."""
-    return annotation in {int, float} or (get_origin(annotation) is not dict and any(map(holds_number, get_args(annotation))))
+    inner = () if get_origin(annotation) in {dict, tuple} else get_args(annotation)
+    return annotation in {int, float} or any(map(holds_number, inner))
 
 
 @pytest.mark.parametrize("path", [p for p, info in SETTINGS.items() if holds_number(info.annotation)])
@@ -285,6 +286,7 @@ def test_true_is_no_number(tmp_path: Path, path: str, flag: bool) -> None:  # no
     block[name] = flag
     said = problems(write(tmp_path / "c.yaml", data))
     shown = path.replace("groups.", "groups.payments.").replace("windows.", "windows.0.")
+    shown = shown.replace("clusters.", "clusters.kafka.")
     assert any(x.startswith(f"{shown}: must be a number, not {str(flag).lower()} (line ") for x in said), said
 
 

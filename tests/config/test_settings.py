@@ -8,6 +8,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
+from autoscaler.config.balance import Balance
 from autoscaler.config.json_schema import schema, text
 from autoscaler.config.notify import Notify
 from autoscaler.config.policy import Window
@@ -136,6 +137,7 @@ OLD = {
     "Workers": "groups: [{group: g, topics: [t], workers: {NAME: 1}}]", "Measure": "measure: {NAME: 1}",
     "Handover": "handover: {NAME: 1}", "Audit": "audit: {NAME: 1}",
     "Http": "http: {NAME: 1}", "Notify": "notify: {NAME: 1}",
+    "Balance": "clusters: [{connection: {}, balance: {NAME: 1}}]",
 }  # fmt: skip
 
 
@@ -146,7 +148,7 @@ def test_a_name_of_before_is_refused_with_the_one_of_now(tmp_path: Path, model: 
 
 
 def test_every_name_of_the_table_is_a_setting() -> None:
-    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit, Http, Notify)}
+    models = {m.__name__: m for m in (Group, Window, Workers, Measure, Handover, Audit, Http, Notify, Balance)}
     for model, table in PATHS.items():
         assert set(table) <= set(models[model].model_fields)
         assert len(set(table.values())) == len(table)

@@ -38,8 +38,8 @@ SAID: dict[What, tuple[Finding, str]] = {
             "throttles that another tool has set are left as they are: broker 1 x",
         ),
         (
-            found(What.BALANCE_ESTIMATE, leaderships=2, replicas=3, copied_bytes=5e9, seconds=100),
-            "2 leaderships and 3 replicas move, 5,000 MB are copied in 100 s at least",
+            found(What.BALANCE_ESTIMATE, leaderships=2, replicas=3, copied_mb=5000, least_s=100),
+            "2 leaderships and 3 replicas move, 5000 MB are copied in 100 s at least",
         ),
         (found(What.BROKERS_BALANCED), "every broker is in its bands"),
         (

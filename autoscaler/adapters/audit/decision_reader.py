@@ -15,6 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from autoscaler.adapters.audit.balance_table import BALANCE, of_brokers
 from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, LOADS, TIMESTAMP, Table, differences
 from autoscaler.config import places
@@ -159,6 +160,20 @@ class DecisionTables:
         at = decision["at"]
         rows = self._rows(ACTIONS, _OUTCOME, decision["group"], at - timedelta(minutes=1), at + timedelta(days=1))
         return tuple(r for r in rows if r["decision_id"] == decision["decision_id"])
+
+    def balancing(self, topic: str, partition: int, until: datetime) -> list[Row]:
+        """Return what was planned for a partition's brokers and what became of it, as rows of ``balance``, oldest first.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        sql = (
+            f"SELECT * FROM {BALANCE.name} WHERE topic = {_text(topic)} AND partition = {int(partition)} "  # noqa: S608  as above
+            f"AND at <= {_text(_utc(until).isoformat())} ORDER BY at, kind"
+        )
+        beside = DecisionTables(of_brokers(self._place.root).root)
+        return list(beside._asked(BALANCE, beside._open(BALANCE), sql))
 
     def groups(self) -> dict[str, datetime]:
         """Return every group that there is a decision of, with the time of its latest one, the latest first.

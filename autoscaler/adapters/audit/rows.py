@@ -171,11 +171,12 @@ def _decision(cycle: Cycle) -> Row:
         "members": _members(cycle),
         "assignment_before": _places(cycle.owner),
         "assignment_after": _places(d.target),
-        "findings": [_finding(f) for f in d.findings],
+        "findings": [finding_row(f) for f in d.findings],
     }
 
 
-def _finding(finding: Finding) -> Row:
+def finding_row(finding: Finding) -> Row:
+    """Return a finding as the tables hold it."""
     return _fields(finding) | {
         "partitions": [str(p) for p in finding.partitions],
         "numbers": list(finding.numbers.items()),

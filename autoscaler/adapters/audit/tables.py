@@ -28,7 +28,8 @@ def _struct(**fields: pa.DataType) -> pa.DataType:
     return pa.struct(list(fields.items()))
 
 
-def _columns(**fields: pa.DataType) -> pa.Schema:
+def dated(**fields: pa.DataType) -> pa.Schema:
+    """Return these columns behind ``date``."""
     return pa.schema([("date", pa.date32()), *fields.items()])
 
 
@@ -62,7 +63,7 @@ DECISIONS = Table(
     name="decisions",
     key=("decision_id",),
     about="every decision that acted or differs from the one before it, and at least one per group and ten seconds",
-    schema=_columns(
+    schema=dated(
         decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
         mode=pa.string(), reason=pa.string(), limited_by=pa.string(),
         detail=pa.string(), acted=pa.bool_(), recovered=pa.bool_(), epoch=pa.int64(), consumers_now=pa.int32(),
@@ -81,7 +82,7 @@ ACTIONS = Table(
     name="actions",
     key=("decision_id", "phase"),
     about="what a decision set out to do (intent) and what became of it (outcome)",
-    schema=_columns(
+    schema=dated(
         decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
         phase=pa.string(), status=pa.string(), epoch=pa.int64(),
         steps=pa.list_(STEP), error=pa.string(), recovered=pa.bool_(),
@@ -91,7 +92,7 @@ HANDOVERS = Table(
     name="handovers",
     key=("group", "topic_id", "partition", "epoch", "to_uuid"),
     about="every partition that has changed hands",
-    schema=_columns(
+    schema=dated(
         group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
         topic=pa.string(), partition=pa.int32(), topic_id=pa.string(), from_worker=pa.string(),
         from_uuid=pa.string(), to_worker=pa.string(), to_uuid=pa.string(), epoch=pa.int64(), offset=pa.int64(),
@@ -102,7 +103,7 @@ LOADS = Table(
     name="loads",
     key=("decision_id",),
     about="one row per group and cycle: what was measured, who held what, and what was decided",
-    schema=_columns(
+    schema=dated(
         decision_id=pa.string(), group=pa.string(), cluster=pa.string(), at=TIMESTAMP,
         sample_ts=pa.float64(), known=pa.bool_(), error=pa.string(),
         mode=pa.string(), reason=pa.string(), limited_by=pa.string(), detail=pa.string(), acted=pa.bool_(), epoch=pa.int64(),

@@ -1,0 +1,252 @@
+"""The loop that balances the brokers of one cluster: read, decide, carry out, record.
+
+Put together by ``jobs/balance_brokers.py``.
+Knows neither Spark nor Kafka: rates and consumers that are handed over come from callables, the cluster and the journal are
+ports. One thread calls ``look`` again and again; in between nothing happens.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of, proceed
+from autoscaler.brokers.journal import NOTHING, Journal, Move
+from autoscaler.brokers.measured import Rate, Wanted, is_measured, numbered, snapshot_of
+from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
+from autoscaler.brokers.view import View
+from autoscaler.config.balance import Balance
+from autoscaler.core.messages import in_words
+from autoscaler.goals import GOALS, Action, Memory, Settings, Snapshot, State, batches, decide, estimate
+from autoscaler.goals import explained as findings_of
+from autoscaler.model import Finding, TopicPartition, What
+from autoscaler.ports import Clock
+
+log = logging.getLogger("balance")
+
+_WATCH_S = 10.0  # between looks at a batch that runs, at most
+_SAID = 20  # actions of a plan in the log; the audit has all
+_MOVES = frozenset({What.LEADERSHIP_MOVED, What.REPLICA_MOVED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the loop is given.
+
+    Attributes:
+        admin: The cluster.
+        journal: Of what is begun; used only where mode is act.
+        rates: Returns what was measured last, with its age now.
+        busy: Returns topics whose consumers are just handed over.
+        record: Takes rows for the audit.
+        clock: Time.
+    """
+
+    admin: ClusterAdmin
+    journal: JournalLog
+    rates: Callable[[], Mapping[TopicPartition, Rate]]
+    busy: Callable[[], frozenset[str]]
+    record: Callable[[Sequence[Entry]], None]
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A plan that is carried out batch by batch."""
+
+    id: str
+    snapshot: Snapshot
+    state: State
+    batches: deque[tuple[Action, ...]]
+
+
+@dataclass
+class Balancer:
+    """The loop of one cluster.
+
+    Raises:
+        FencedError: Another job has taken over: this one changes nothing any more.
+        TransientError: The cluster did not answer; what was begun is looked at again by the next ``look``.
+        PermanentError: The cluster refuses, until an operator changes something.
+    """
+
+    balance: Balance
+    world: World
+    journal: Journal = NOTHING
+    memory: Memory = field(default_factory=Memory)
+    numbers: dict[TopicPartition, int] = field(default_factory=dict)
+    waiting: Waiting | None = None
+    _said: tuple[object, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        """Say whether plans are carried out."""
+        return self.balance.mode == "act"
+
+    def take_over(self) -> None:
+        """Take the journal, and go on with what a job before this one had begun."""
+        self.journal = self.world.journal.take()
+        if self.journal != NOTHING:
+            said = ", ".join(f"{p} to {m.after}" for p, m in sorted(self.journal.moves.items())[:5]) or "a throttle"
+            log.warning("batch %s was begun by a job before this one and is followed to its end: %s", self.journal.batch, said)
+
+    def look(self) -> float:
+        """Do what is to be done now, and return after how many seconds to look again."""
+        if self.journal != NOTHING:
+            self._go_on()
+        elif self.waiting is not None:
+            self._begin(self.waiting)
+        else:
+            self._decide()
+        running = self.journal != NOTHING or self.waiting is not None
+        return min(_WATCH_S, self.balance.every_s) if running else self.balance.every_s
+
+    def end(self) -> None:
+        """Cancel what still copies and take the throttle away."""
+        self.waiting = None
+        if self.journal != NOTHING:
+            log.info("cancelling what still copies of batch %s", self.journal.batch)
+            self._carry_out(cancel(self.world.admin.observe(self.journal.topics), self.journal))
+
+    def _go_on(self) -> None:
+        view = self.world.admin.observe(self.journal.topics)
+        self._carry_out(proceed(view, self.journal))
+
+    def _decide(self) -> None:
+        if not (rates := self.world.rates()):
+            return  # nothing has been measured yet
+        now, view = self.world.clock.monotonic(), self.world.admin.observe(())
+        self.numbers = numbered({p: n for p, n in self.numbers.items() if p in view.partitions}, view.partitions)
+        snapshot = snapshot_of(view, rates, self.numbers, wanted_of(self.balance))
+        settings = settings_of(self.balance, view)
+        cycle = decide(snapshot, self.memory, settings, now)
+        self.memory = cycle.memory
+        names = {n: p for p, n in self.numbers.items()}
+        found = tuple(findings_of(cycle, names.__getitem__))
+        if cycle.plan is None or not cycle.plan.actions:
+            self._tell(found)
+            return
+        actions = cycle.plan.actions
+        expected = estimate(actions, self.balance.throttle_bytes_per_s)
+        cost = Finding.of(
+            What.BALANCE_ESTIMATE, leaderships=expected.leaderships, replicas=expected.replicas,
+            copied_mb=round(expected.copied_bytes / 1e6), least_s=expected.seconds,
+        )  # fmt: skip
+        held = held_by(view) if self.acts else ()
+        new = self._tell((*(f for f in found if f.what not in _MOVES), cost, *held), actions)
+        if held or not self.acts:
+            if new:
+                self._record_plan(found, "held" if held else "advised")
+            return
+        plan = self._record_plan(found, "planned")
+        self.waiting = Waiting(plan, snapshot, cycle.plan.before, deque(batches(snapshot, actions, settings)))
+        self._begin(self.waiting)
+
+    def _begin(self, waiting: Waiting) -> None:
+        """Begin the next batch of a plan; what does not fit any more is left to the next plan."""
+        batch = waiting.batches[0]
+        names = {n: p for p, n in self.numbers.items()}
+        moves, state = moves_of(waiting.snapshot, waiting.state, batch)
+        wanted = {names[n]: m for n, m in moves.items()}
+        view = self.world.admin.observe({p.topic for p in wanted})
+        wanted = {p: _as_it_stands(view, p, m) for p, m in wanted.items()}
+        step = begin(view, waiting.id, wanted, throttle=self.balance.throttle_bytes_per_s, busy=self.world.busy())
+        self._tell(step.findings)
+        if not step.commands and step.findings:
+            self.waiting = None  # it is planned again from what is measured then
+            return
+        waiting.batches.popleft()
+        self.waiting = replace(waiting, state=state) if waiting.batches else None
+        if step.commands:
+            self._carry_out(step)
+            self._record([self._outcome(p, "begun", m) for p, m in self.journal.moves.items()])
+
+    def _carry_out(self, step: Step) -> None:
+        """Give commands, each after a write of the journal, which fails if another job has taken over."""
+        self.journal = step.ahead
+        refused: dict[TopicPartition, str] = {}
+        for command in step.commands:
+            self.world.journal.write(step.ahead)
+            refused |= self.world.admin.execute(command)
+        moves = step.ahead.moves
+        after = step.after
+        if step.after is step.ahead and refused:  # a batch that begins: what was refused was not begun
+            after = replace(after, moves={p: m for p, m in after.moves.items() if p not in refused})
+            self._record([self._outcome(p, f"refused: {why}", moves[p]) for p, why in refused.items()])
+        if step.commands or after != step.ahead:
+            self.world.journal.write(after)
+        self.journal = after
+        self._tell(step.findings)
+        if step.ended:
+            for p, how in sorted(step.ended.items()):
+                log.info("%s: %s", p, how)
+            now = self.world.clock.monotonic()
+            self.memory = self.memory.moved([self.numbers[p] for p in step.ended if p in self.numbers], now)
+            self._record([self._outcome(p, how, moves[p], step.ahead.batch) for p, how in sorted(step.ended.items())])
+
+    def _outcome(self, partition: TopicPartition, status: str, move: Move, batch: str = "") -> Entry:
+        return Entry(
+            kind="outcome", plan=batch or self.journal.batch, at=self.world.clock.now(), status=status, partition=partition,
+            replicas=move.after,
+        )  # fmt: skip
+
+    def _record_plan(self, found: Sequence[Finding], status: str) -> str:
+        """Write the actions of a plan down, and return its id."""
+        at = self.world.clock.now()
+        plan = f"{at:.3f}"
+        moved = [f for f in found if f.what in _MOVES]
+        self._record([
+            Entry(kind="action", plan=plan, at=at, status=status, partition=f.partitions[0], findings=(f,)) for f in moved
+        ])  # fmt: skip
+        for f in moved[:_SAID]:
+            log.info("%s: %s", status, in_words(f))
+        return plan
+
+    def _tell(self, found: Sequence[Finding], actions: Sequence[Action] = ()) -> bool:
+        """Log what was found and write it down, unless that was the last thing said; return whether it was new."""
+        said = (
+            *((f.what, f.partitions, *f.texts.values()) for f in found),
+            *((a.partition, a.source, a.target) for a in actions),
+        )
+        if not found or said == self._said:
+            return False
+        self._said = said
+        for f in found:
+            log.info("%s", in_words(f))
+        self._record([Entry(kind="look", plan="", at=self.world.clock.now(), findings=tuple(found))])
+        return True
+
+    def _record(self, rows: Sequence[Entry]) -> None:
+        if rows:
+            self.world.record(rows)
+
+
+def _as_it_stands(view: View, partition: TopicPartition, move: Move) -> Move:
+    """Return a move with the replicas in the order in which they stand now: what it is rolled back to."""
+    holders = view.partitions.get(partition)
+    same = holders is not None and set(holders.replicas) == set(move.before)
+    return replace(move, before=holders.replicas) if holders is not None and same else move
+
+
+def wanted_of(balance: Balance) -> Wanted:
+    """Return what the configuration says of brokers."""
+    capacity: dict[int, dict[str, float]] = {}
+    for name, limits in balance.limits.items():
+        for broker, most in limits.items():
+            capacity.setdefault(broker, {})[name] = most
+    return Wanted(leaving=frozenset(balance.leaving), capacity=capacity, disk_ratio=balance.disk_ratio, reads=balance.reads)
+
+
+def settings_of(balance: Balance, view: View) -> Settings:
+    """Return what the configuration says of a plan; topics are numbered as in the snapshot of this view."""
+    by_name = {str(g.name): g for g in GOALS}
+    topics = sorted({p.topic for p, h in view.partitions.items() if h.replicas})
+    return Settings(
+        goals=tuple(by_name[n] for n in balance.goals or by_name),
+        excluded=frozenset(i for i, t in enumerate(topics) if t in balance.excluded),
+        internal=frozenset(i for i, t in enumerate(topics) if not is_measured(t)),
+        rounds=balance.rounds,
+        smoothing_s=balance.smoothing_s,
+        cooldown_s=balance.stays_s,
+        stale_after_s=max(60.0, 2 * balance.every_s),
+    )

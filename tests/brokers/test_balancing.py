@@ -1,0 +1,167 @@
+"""The loop on a cluster in memory: from a skewed cluster to a balanced one, and what it leaves in every other case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from autoscaler.balancing import Balancer, World
+from autoscaler.brokers.journal import NOTHING
+from autoscaler.brokers.measured import Rate
+from autoscaler.brokers.ports import Entry
+from autoscaler.brokers.view import Holders, Reassign, Setting
+from autoscaler.config.balance import Balance
+from autoscaler.errors import FencedError
+from autoscaler.model import TopicPartition, What
+from tests.brokers.fake_cluster import FakeCluster, FakeJournal, holders, tp
+from tests.fakes import FakeClock
+
+MIB = 2.0**20
+QUICK = Balance(mode="act", rounds=1, smoothing_s=0, stays_s=0, goals=("bytes_in", "leaders"), every_s=60)
+
+
+@dataclass
+class Case:
+    """All of twelve partitions are led by broker 1, with replicas on 1 and 2 of four brokers."""
+
+    balance: Balance = QUICK
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster({tp(n): holders(1, 2) for n in range(12)}))
+    shared: FakeJournal = field(default_factory=FakeJournal)
+    clock: FakeClock = field(default_factory=FakeClock)
+    rows: list[Entry] = field(default_factory=list)
+    busy: frozenset[str] = frozenset()
+
+    def job(self) -> Balancer:
+        rates = {p: Rate(4 * MIB, 0.0) for p in self.cluster.partitions}
+        self.cluster.sizes = dict.fromkeys(self.cluster.partitions, 1e6)
+        world = World(
+            admin=self.cluster, journal=self.shared.opened(), rates=lambda: rates, busy=lambda: self.busy, record=self.take,
+            clock=self.clock,
+        )  # fmt: skip
+        found = Balancer(self.balance, world)
+        if found.acts:
+            found.take_over()
+        return found
+
+    def take(self, rows: Sequence[Entry]) -> None:
+        self.rows += rows
+
+    def looks(self, job: Balancer, count: int = 40) -> None:
+        for _ in range(count):
+            self.clock.advance(job.look())
+
+    def leaders(self) -> list[int]:
+        led = [h.leader for h in self.cluster.partitions.values()]
+        return [led.count(b) for b in (1, 2, 3, 4)]
+
+    def said(self) -> set[What]:
+        return {f.what for r in self.rows for f in r.findings}
+
+
+def test_a_skewed_cluster_becomes_balanced_batch_by_batch_and_nothing_is_left() -> None:
+    case = Case()
+    job = case.job()
+    case.looks(job)
+    assert case.leaders() == [3, 3, 3, 3]
+    assert (case.cluster.settings, case.cluster.running, job.journal, job.waiting) == ({}, {}, NOTHING, None)
+    held = [b for h in case.cluster.partitions.values() for b in h.replicas]
+    assert [held.count(b) for b in (1, 2, 3, 4)] == [6, 6, 6, 6]
+    assert sum(isinstance(c, Reassign) for c in case.cluster.commands) >= 2  # half of a topic's partitions at a time
+
+
+def test_each_action_is_recorded_with_its_scores_and_what_became_of_it() -> None:
+    case = Case()
+    case.looks(case.job())
+    actions = [r for r in case.rows if r.kind == "action"]
+    assert {r.status for r in actions} == {"planned"}
+    assert all(r.findings[0].numbers["score"] > 0.5 for r in actions)
+    for p in {r.partition for r in actions}:
+        became = [x.status for x in case.rows if x.kind == "outcome" and x.partition == p]
+        assert became == ["begun", "moved"] * (len(became) // 2)
+        assert became
+    assert case.said() >= {What.BALANCING, What.BALANCE_ESTIMATE, What.BROKERS_BALANCED}
+
+
+def test_advise_says_the_same_and_touches_nothing() -> None:
+    case = Case(balance=QUICK.model_copy(update={"mode": "advise"}))
+    case.looks(case.job(), 5)
+    assert case.cluster.commands == []
+    assert case.shared.value is None
+    planned = [r for r in case.rows if r.kind == "action"]
+    assert {r.status for r in planned} == {"advised"}
+    assert len({r.plan for r in planned}) == 1, "the same plan is written once"
+
+
+def test_a_broker_that_leaves_is_emptied_and_what_moves_is_throttled_meanwhile() -> None:
+    case = Case(balance=QUICK.model_copy(update={"leaving": (1,), "throttle_bytes_per_s": 1e6}))
+    job = case.job()
+    case.clock.advance(job.look())
+    assert {s.name for s in case.cluster.settings if s.kind == "topic"} == {"t"}
+    case.looks(job)
+    assert not [h for h in case.cluster.partitions.values() if 1 in h.replicas]
+    assert case.cluster.settings == {}
+
+
+def test_nothing_begins_while_another_tool_reassigns_or_replicas_are_missing() -> None:
+    for change, what in (
+        ({"running": {tp(3): (2, 3)}}, What.REASSIGNED_ELSEWHERE),
+        ({"partitions": {tp(n): Holders((1, 2), frozenset({1}), 1) for n in range(12)}}, What.UNDER_REPLICATED),
+    ):
+        case = Case(cluster=replace(Case().cluster, looks=99, **change))
+        case.looks(case.job(), 3)
+        assert case.cluster.commands == []
+        assert what in case.said()
+        assert {r.status for r in case.rows if r.kind == "action"} == {"held"}
+
+
+def test_topics_whose_consumers_are_handed_over_wait() -> None:
+    case = Case(busy=frozenset({"t"}))
+    job = case.job()
+    case.looks(job, 3)
+    assert (case.cluster.commands, job.waiting) == ([], None)
+    case.busy = frozenset()
+    case.looks(job)
+    assert case.leaders() == [3, 3, 3, 3]
+
+
+def test_a_job_on_another_machine_goes_on_with_what_was_begun_and_the_first_one_changes_nothing_more() -> None:
+    case = Case(cluster=replace(Case().cluster, looks=5))
+    first = case.job()
+    while not case.cluster.running:
+        first.look()
+    second = case.job()
+    assert second.journal.moves.keys() >= case.cluster.running.keys()
+    with pytest.raises(FencedError):
+        case.looks(first, 9)
+    assert case.cluster.settings != {}
+    case.looks(second)
+    assert (case.cluster.settings, case.leaders()) == ({}, [3, 3, 3, 3])
+
+
+def test_an_orderly_end_cancels_what_copies_and_leaves_no_throttle_but_those_of_others() -> None:
+    theirs = {Setting("broker", "4", "leader.replication.throttled.rate"): "5"}
+    case = Case(cluster=replace(Case().cluster, looks=99, settings=dict(theirs)))
+    job = case.job()
+    while not case.cluster.running:
+        job.look()
+    copying = set(case.cluster.running)
+    job.end()
+    assert (case.cluster.running, case.cluster.settings, job.journal) == ({}, theirs, NOTHING)
+    assert {r.partition for r in case.rows if r.status == "cancelled"} >= copying
+    assert {case.cluster.partitions[p].replicas for p in copying} == {(1, 2)}
+
+
+def test_what_was_refused_is_not_waited_for() -> None:
+    case = Case()
+    job = case.job()
+    gone = TopicPartition(topic="t", partition=0)
+    begin = case.cluster.execute
+
+    def refuses(command: object) -> dict[TopicPartition, str]:
+        found = dict(begin(command))  # type: ignore[arg-type]
+        return {gone: "NoReplicas"} if isinstance(command, Reassign) and gone in command.replicas else found
+
+    case.cluster.execute = refuses  # type: ignore[method-assign]
+    while not [r for r in case.rows if r.status.startswith("refused")]:
+        job.look()
+    assert gone not in job.journal.moves

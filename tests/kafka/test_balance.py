@@ -1,0 +1,287 @@
+"""Balancing three real brokers: under load, emptied, killed in the middle, beside another tool, and ended in order."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
+from autoscaler.balancing import Balancer
+from autoscaler.brokers.journal import NOTHING
+from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
+from autoscaler.devtools.broker import Cluster
+from autoscaler.errors import Exit
+from autoscaler.model import TopicPartition
+from jobs.balance_brokers import main
+from tests.conftest import create_topic
+from tests.kafka.balance_victim import balancer
+from tests.until import until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Brokers:
+    """Three brokers and one topic on them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.connection = cluster, cluster.connection()
+        self.ids = sorted(n.number for n in cluster.nodes)
+        self.topic = f"balanced-{uuid4().hex[:8]}"
+        self.admin = KafkaClusterAdmin(self.connection)
+
+    def make(self, replicas: list[list[int]], *, megabytes: int = 0) -> None:
+        create_topic(self.cluster, self.topic, len(replicas), replicas=replicas)
+        producer = Producer({**self.connection, "log_level": 0})
+        for _ in range(10 * megabytes):
+            producer.produce(self.topic, b"x" * 100_000, partition=0)
+        producer.flush(30)
+
+    def job(self, **wanted: object) -> Balancer:
+        found = balancer(self.connection, self.topic, wanted)
+        found.take_over()
+        return found
+
+    def victim(self, **wanted: object) -> "subprocess.Popen[bytes]":
+        case = json.dumps({"connection": self.connection, "topic": self.topic, "wanted": wanted})
+        return subprocess.Popen([sys.executable, "-m", "tests.kafka.balance_victim", case], cwd=ROOT)
+
+    def see(self) -> View:
+        return self.admin.observe([self.topic])
+
+    def part(self, number: int = 0) -> TopicPartition:
+        return TopicPartition(topic=self.topic, partition=number)
+
+    def held(self, view: View) -> list[tuple[int, ...]]:
+        return [h.replicas for p, h in sorted(view.partitions.items()) if p.topic == self.topic]
+
+    def leaders(self, view: View) -> list[int]:
+        return sorted(h.leader for p, h in view.partitions.items() if p.topic == self.topic)
+
+    def looks(self, job: Balancer, what: str, holds: Callable[[View], object]) -> View:
+        def look() -> View:
+            job.look()
+            return self.see()
+
+        return until(what, look, lambda v: holds(v) and job.journal == NOTHING and job.waiting is None, within_s=60, every_s=0.1)
+
+
+@pytest.fixture
+def brokers(three_brokers: Cluster) -> Iterator[Brokers]:
+    found = Brokers(three_brokers)
+    yield found
+    view = found.see()
+    found.admin.execute(Cancel(partitions=frozenset(view.running)))
+    found.admin.execute(ClearThrottle(settings=frozenset(view.throttles)))
+    found.admin.close()
+
+
+@pytest.fixture
+def stopped(brokers: Brokers) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
+    """Return what starts a job in a process of its own; it waits until a copy runs with its throttle."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(**wanted: object) -> "subprocess.Popen[bytes]":
+        started.append(brokers.victim(**wanted))
+        until("a copy that is throttled", brokers.see, lambda v: v.running and v.throttles, within_s=60, every_s=0.1)
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(30)
+
+
+@contextmanager
+def produced(brokers: Brokers, *, size: int, every_s: float = 0.01) -> Iterator[set[bytes]]:
+    """Produce records meanwhile; afterwards the set has what brokers have acknowledged."""
+    stop, acked = threading.Event(), set[bytes]()
+    producer = Producer({**brokers.connection, "log_level": 0, "acks": "all", "enable.idempotence": True, "linger.ms": 5})
+
+    def produce() -> None:
+        number = 0
+        while not stop.wait(every_s):
+            key = str(number := number + 1).encode()
+            producer.produce(
+                brokers.topic, os.urandom(size), key, on_delivery=lambda error, m: None if error else acked.add(m.key() or b"")
+            )
+            producer.poll(0)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield acked
+    finally:
+        stop.set()
+        thread.join()
+        assert producer.flush(30) == 0
+
+
+def test_skewed_leaders_become_balanced_under_producers_and_nothing_is_lost(brokers: Brokers) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[a, b, c]] * 6)
+    with produced(brokers, size=100) as acked:
+        job = brokers.job(goals=["bytes_out"])
+        brokers.looks(job, "two leaders on each broker", lambda v: brokers.leaders(v) == [a, a, b, b, c, c])
+    assert consumed(brokers, len(acked)) >= acked
+    assert not brokers.see().throttles, "leaderships copy nothing"
+
+
+def consumed(brokers: Brokers, count: int) -> set[bytes]:
+    consumer = Consumer({
+        **brokers.connection, "log_level": 0, "group.id": f"g-{uuid4().hex}", "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    consumer.subscribe([brokers.topic])
+    found = set[bytes]()
+
+    def read() -> int:
+        found.update(m.key() or b"" for m in consumer.consume(1000, 0.5) if m.error() is None)
+        return len(found)
+
+    try:
+        until("all records", read, lambda n: n >= count, within_s=60)
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_broker_is_emptied(brokers: Brokers) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [b, c], [a, b], [c, b]], megabytes=2)
+    job = brokers.job(leaving=[c])
+    view = brokers.looks(job, "nothing on the broker", lambda v: not [r for r in brokers.held(v) if c in r])
+    assert not view.throttles
+    assert {len(r) for r in brokers.held(view)} == {2}
+
+
+def test_a_job_that_was_killed_is_followed_by_one_that_ends_its_copies_and_takes_its_throttle_away(
+    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"]
+) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [a, b]], megabytes=6)
+    victim = stopped(leaving=[c], throttle_bytes_per_s=2e6)
+    victim.kill()
+    victim.wait(30)
+    left = brokers.see()
+    assert left.running
+    assert left.throttles
+    job = brokers.job(leaving=[c], throttle_bytes_per_s=2e6)
+    assert job.journal.moves.keys() >= left.running.keys()
+    assert job.journal.throttle.items() >= {s: v for s, v in left.throttles.items() if s.kind == "topic"}.items()
+    view = brokers.looks(job, "the copy's end", lambda v: brokers.part() not in v.running)
+    assert (set(view.partitions[brokers.part()].replicas), view.throttles) == ({a, b}, {})
+
+
+def test_an_orderly_end_puts_back_what_copies_and_leaves_no_throttle(
+    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"]
+) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [a, b]], megabytes=6)
+    process = stopped(leaving=[c], throttle_bytes_per_s=1000)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    view = brokers.see()
+    assert (view.running, view.throttles, view.partitions[brokers.part()].replicas) == ({}, {}, (c, a))
+
+
+def test_what_a_killed_job_has_begun_can_be_cancelled_by_a_command(
+    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [a, b]], megabytes=6)
+    stopped(leaving=[c], throttle_bytes_per_s=1000).kill()
+    config = {
+        "clusters": [{"connection": brokers.connection}], "state_dir": str(tmp_path), "groups": [{"group": "g", "topics": ["t"]}]
+    }  # fmt: skip
+    (tmp_path / "c.yaml").write_text(json.dumps(config))
+    assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
+    view = brokers.see()
+    assert (view.running, view.throttles, view.partitions[brokers.part()].replicas) == ({}, {}, (c, a))
+    assert "cancelled batch" in capsys.readouterr().out
+    assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
+    assert "nothing was begun" in capsys.readouterr().out
+
+
+def test_a_reassignment_of_another_tool_and_its_throttle_are_respected(brokers: Brokers) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[a, b], [a, b], [a, b]], megabytes=6)
+    theirs = {Setting("broker", str(n), k): "1000" for n in brokers.ids for k in ("leader.replication.throttled.rate",)}
+    theirs |= {Setting("topic", brokers.topic, "leader.replication.throttled.replicas"): f"0:{a},0:{b}"}
+    brokers.admin.execute(SetThrottle(values=theirs))
+    until("their throttle", brokers.see, lambda v: v.throttles.items() >= theirs.items(), within_s=30)
+    brokers.admin.execute(Reassign(replicas={brokers.part(): (a, c)}))
+    job = brokers.job(goals=["bytes_out"])
+    for _ in range(3):
+        job.look()
+    view = brokers.see()
+    assert view.running == {brokers.part(): (a, c)}
+    assert (job.journal, job.waiting, brokers.leaders(view)) == (NOTHING, None, [a, a, a])
+    job.end()
+    assert brokers.see().running == {brokers.part(): (a, c)}
+    brokers.admin.execute(ClearThrottle(settings=frozenset(theirs)))
+    brokers.looks(job, "ours after theirs", lambda v: len(set(brokers.leaders(v))) > 1)
+
+
+CONFIG = """
+clusters:
+  - connection: {connection}
+    balance: {{mode: act, goals: [bytes_out], every: 2s, rounds: 2, smoothing: 0, stays: 5m, excluded: {excluded}}}
+state_dir: {state}
+measure: {{trigger: 2s, window: 6s, known_for: 5s}}
+groups: [{{group: g, topics: [^balanced-]}}]
+"""
+
+
+def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, tmp_path: Path, java: str) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[a, b, c]] * 6)
+    others = sorted({p.topic for p in brokers.see().partitions} - {brokers.topic})
+    config, out = tmp_path / "c.yaml", tmp_path / "out"
+    text = CONFIG.format(connection=json.dumps(brokers.connection), excluded=json.dumps(others), state=tmp_path / "state")
+    config.write_text(text)
+    command = [str(ROOT / "spark-submit.sh"), "--job", str(ROOT / "jobs" / "balance_brokers.py"), "--", "--config", str(config)]
+    environment = {**os.environ, "AUTOSCALER_PYTHON": sys.executable}
+
+    def below() -> list[psutil.Process]:
+        return psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+
+    with produced(brokers, size=40_000, every_s=0.025) as acked, out.open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        try:
+            until(
+                "two leaders on each broker", brokers.see, lambda v: brokers.leaders(v) == [a, a, b, b, c, c],
+                explain=lambda: out.read_text()[-3000:], every_s=2.0,
+            )  # fmt: skip
+            until("its end in the log", out.read_text, lambda said: said.count(": moved") >= 4, every_s=0.5)
+            living = [p for p in below() if p.status() != psutil.STATUS_ZOMBIE]
+            (driver,) = (p for p in living if any(x.endswith("balance_brokers.py") for x in p.cmdline()[1:2]))
+            driver.terminate()
+            assert process.wait(90) == 0, out.read_text()[-3000:]
+        finally:
+            for p in below():
+                p.kill()
+            process.kill()
+            process.wait(30)
+    assert consumed(brokers, len(acked)) >= acked
+    assert (brokers.see().running, brokers.see().throttles) == ({}, {})
+    moved = next(p for p, h in sorted(brokers.see().partitions.items()) if p.topic == brokers.topic and h.leader != a)
+
+    def explained(partition: str) -> "subprocess.CompletedProcess[str]":
+        asked = [sys.executable, "-m", "autoscaler.cli", "explain", "--partition", partition, "--config", str(config)]
+        return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=ROOT)
+
+    said = explained(str(moved)).stdout
+    assert f"planned: {moved}: broker {brokers.see().partitions[moved].leader} leads in place of broker {a}" in said
+    assert "bytes_out" in said
+    assert " moved to brokers " in said
+    assert explained(f"{brokers.topic}-99").returncode == 1
+    assert explained("nonsense").returncode == Exit.SETTINGS
