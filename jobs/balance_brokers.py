@@ -129,9 +129,9 @@ def watched(balancer: Balancer, stop: threading.Event, table: "BalanceTable | No
         except TransientError as e:
             log.warning("%s; trying again", e)
             pause = _AGAIN_S
-        except PermanentError as e:
+        except (PermanentError, SettingsError) as e:
             log.error("%s", e)  # noqa: TRY400  the stack tells an operator nothing
-            code = Exit.FAILED
+            code = Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED
             break
         if table is not None:
             table.flush()

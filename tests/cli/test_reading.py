@@ -9,13 +9,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from autoscaler.adapters.audit import rows
+from autoscaler.adapters.audit import balance_table, rows
 from autoscaler.adapters.audit.rows import Cycle
+from autoscaler.brokers.ports import Entry
 from autoscaler.core.decide import History, decide
-from autoscaler.model import Decision, GroupState, LoadSnapshot, Reason
+from autoscaler.core.messages import text_of
+from autoscaler.model import Decision, Finding, GroupState, LoadSnapshot, Reason, What
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.audit.test_audit_advised import timeline
@@ -265,3 +268,23 @@ def test_no_spark_is_loaded(tables: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     assert "pyspark" not in done.stdout.splitlines()[-1]
     assert "kafka" not in done.stdout.splitlines()[-1]
+
+
+def test_why_a_leader_was_moved_is_explained_and_what_became_of_it(tmp_path: Path) -> None:
+    moved = b.tp(3)
+    found = Finding.of(What.LEADERSHIP_MOVED, partitions=[moved], numbers={"source": 1, "target": 2, "score": 0.6})
+    entries = [
+        Entry(kind="action", plan="p", at=T0, status="planned", partition=moved, findings=(found,)),
+        Entry(kind="outcome", plan="p", at=T0 + 5, status="moved", partition=moved, replicas=(2, 1)),
+        Entry(kind="outcome", plan="p", at=T0 + 5, status="moved", partition=b.tp(4), replicas=(2, 1)),
+    ]
+    rows_ = [balance_table.row(e, cluster="kafka", mode="act", detail=text_of(e.findings)) for e in entries]
+    table = pa.Table.from_pylist(rows_, balance_table.BALANCE.schema)
+    write_deltalake(balance_table.of_brokers(tmp_path).at("balance"), table, partition_by=["date"])
+    asked = ("explain", "--partition", str(moved), "--tables", tmp_path)
+    planned, ended = run(*asked).stdout.splitlines()
+    assert f"planned: {moved}: broker 2 leads in place of broker 1" in planned
+    assert ended.endswith("moved to brokers 2, 1")
+    (first,) = json.loads(run(*asked, "--at", iso(T0 + 1), "--json").stdout)
+    assert (first["source"], first["target"], first["status"]) == (1, 2, "planned")
+    assert run("explain", "g", *asked[1:]).returncode == 2, "a group or a partition"

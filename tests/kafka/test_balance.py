@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from autoscaler.balancing import Balancer
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
 from autoscaler.devtools.broker import Cluster
-from autoscaler.errors import Exit
+from autoscaler.errors import Exit, TransientError
 from autoscaler.model import TopicPartition
 from jobs.balance_brokers import main
 from tests.conftest import create_topic
@@ -99,6 +99,32 @@ def stopped(brokers: Brokers) -> Iterator[Callable[..., "subprocess.Popen[bytes]
     for process in started:
         process.kill()
         process.wait(30)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_in_the_middle_is_waited_for_and_the_batch_ends_behind_it(brokers: Brokers) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [a, b]], megabytes=6)
+    job = brokers.job(leaving=[c], throttle_bytes_per_s=2e6)
+    until("a copy", lambda: job.look() and brokers.see(), lambda v: isinstance(v, View) and v.running, every_s=0.1)
+    (node,) = (n for n in brokers.cluster.nodes if n.number == b)
+    node.kill()
+    try:
+        with suppress(TransientError):
+            job.look()
+        assert job.journal.moves
+    finally:
+        node.start()
+
+    def look() -> View:
+        job.look()
+        return brokers.see()
+
+    def over(view: View) -> bool:
+        return job.journal == NOTHING and brokers.part() not in view.running and c not in view.partitions[brokers.part()].replicas
+
+    until("the end of the batch", look, over, passing=TransientError, every_s=0.5)
+    until("no throttle", brokers.see, lambda v: not v.throttles, passing=TransientError, within_s=30)
 
 
 @contextmanager
