@@ -7,7 +7,7 @@
 # The second form runs any other job, once and in the foreground, with the same Spark settings; all that follows is about the
 # first. The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
 # started again after a pause (1, 2, 4 ... 30 s; from 1 s again after five minutes of health), unless its exit code says that
-# this would not help: 78 (settings), 77 (another controller has taken over). SIGTERM and Ctrl-C end the job in order; the
+# this would not help: 78 (settings), 77 (another controller has taken over), 74 (told to end; rows of the audit are not written). SIGTERM and Ctrl-C end the job in order; the
 # workers go on. Its output is appended to logs/job.log below the configured state_dir, which is begun anew at 16 MiB (job.log.1 to
 # job.log.3 are kept); what this script does is said here.
 #
@@ -17,7 +17,7 @@
 # later starts read them, which saves about half of the JVM's processor time until the first decision).
 set -uo pipefail
 
-readonly SETTINGS=78 FENCED=77
+readonly SETTINGS=78 FENCED=77 UNWRITTEN=74
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
 readonly LOG_BYTES=$((16 << 20)) LOG_LOOK_S=5
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
@@ -273,6 +273,7 @@ main() {
         [[ -n $stopping ]] && break
         case $code in
             0) say 'the job ended'; exit 0 ;;
+            "$UNWRITTEN") say "the job was told to end, and could not write rows of its audit, see the end of $log"; last_words; exit "$code" ;;
             "$SETTINGS") say "the job refused its settings, see the end of $log"; last_words; exit "$code" ;;
             "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
         esac
@@ -291,6 +292,7 @@ main() {
     esac
     last_code=${code:-0} ended_at=$(date +%s)
     note ended
+    ((last_code == UNWRITTEN)) && { say "the job could not write rows of its audit, see the end of $log"; last_words; }
     say "stopped (exit code ${code:-0})"
     exit "${code:-0}"
 }

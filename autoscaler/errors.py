@@ -12,6 +12,7 @@ class Exit(IntEnum):
     FAILED = 1
     UNREADABLE = 2  # there is nothing that a check could judge; 2 is also what argparse ends with
     HELD = 70  # a consumer's application, or a client's call, does not return although the lease has long been over
+    UNWRITTEN = 74  # ended as it was told, but rows of the audit are not in the tables
     STALLED = 76  # no batch for long
     FENCED = 77  # another controller has taken over
     SETTINGS = 78

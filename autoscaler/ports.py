@@ -330,6 +330,6 @@ class AuditLog(Protocol):
         """Write the rows of a published plan that a crash kept from being written; does nothing if they are there."""
         ...
 
-    def close(self) -> None:
-        """Write what is left."""
+    def close(self) -> int:
+        """Write what is left, and return how many cycles have no rows in the end."""
         ...

@@ -295,7 +295,7 @@ class Job:
         site.close()
 
     def close(self) -> None:
-        """Write what is left and let go; workers go on."""
+        """Write what is left and let go; workers go on. What could not be written is told by the exit code."""
         self.watchdog.stop()
         if self.endpoint is not None:
             self.endpoint.close()
@@ -307,7 +307,8 @@ class Job:
             list(beside.map(self._leave, self.sites))
         for pool in self.names:
             pool.close()
-        self.audit.close()
+        if self.audit.close() and not self.exit_code:
+            self.exit_code = Exit.UNWRITTEN
         self.lines.close()
 
 

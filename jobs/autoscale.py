@@ -1,7 +1,8 @@
 """The job: parses its command line and runs ``autoscaler.service`` until it is told to stop.
 
-Exit codes: 0 told to stop; 1 the query failed; 76 the watchdog saw no batch for long; 77 another controller has taken
-over; 78 the settings (or the tables they point at) are wrong. ``spark-submit.sh`` starts 1 and 76 again.
+Exit codes: 0 told to stop; 1 the query failed; 74 told to stop, but rows of the audit could not be written; 76 the watchdog
+saw no batch for long; 77 another controller has taken over; 78 the settings (or the tables they point at) are wrong.
+``spark-submit.sh`` starts 1 and 76 again.
 """
 
 import argparse

@@ -11,7 +11,7 @@ import yaml
 from autoscaler import service
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import load
-from autoscaler.errors import SettingsError
+from autoscaler.errors import Exit, SettingsError
 from tests.config.files import MINIMAL
 from tests.until import until
 
@@ -40,3 +40,15 @@ def test_a_start_that_fails_keeps_nothing_waiting_for_its_session(tmp_path: Path
     with pytest.raises(SettingsError, match="no file system"):
         service.run(settings, FollowedFile(file, settings))
     until("the look at the clusters ends", lambda: ended, bool, within_s=5)
+
+
+@pytest.mark.parametrize(
+    ("left", "before", "code"), [(0, 0, 0), (3, 0, Exit.UNWRITTEN), (3, Exit.FAILED, Exit.FAILED), (3, Exit.FENCED, Exit.FENCED)]
+)
+def test_an_orderly_end_that_leaves_rows_unwritten_is_told_by_its_exit_code(left: int, before: int, code: int) -> None:
+    closing: Any = SimpleNamespace(stop=lambda: None, close=lambda *_: None)
+    job: Any = SimpleNamespace(watchdog=closing, endpoint=None, upkeep=closing, clusters=closing, lines=closing, names=[])
+    job.sites, job.audit, job.exit_code = (closing,), SimpleNamespace(close=lambda: left), before
+    job._leave = lambda _: None
+    service.Job.close(job)
+    assert job.exit_code == code

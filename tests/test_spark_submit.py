@@ -241,7 +241,10 @@ def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script
     assert (standing.said.state, standing.said.restarts, standing.said.exit_code, standing.held) == ("ended", 3, 0, False)
 
 
-@pytest.mark.parametrize(("code", "says"), [(77, "another controller has taken over"), (78, "refused its settings")])
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(74, "could not write rows of its audit"), (77, "another controller has taken over"), (78, "refused its settings")],
+)
 def test_it_does_not_start_again_what_a_start_cannot_help(script: Script, code: int, says: str) -> None:
     script.plan(code)
     done = script.run()

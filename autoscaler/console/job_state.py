@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from autoscaler.console.words import lasted
+from autoscaler.errors import Exit
 
 _HEALTHY_S = 300.0  # after which spark-submit.sh takes a start for one that went well
 _START_S = 120.0  # that the first decision may take, on a machine that is busy
@@ -45,7 +46,7 @@ class JobState:
         held: ``spark-submit.sh`` or the job lives; ``None``: nothing here was ever started by that.
         said: What that script wrote last; ``None`` if it wrote nothing that can be read.
         last_words: The last line of the log that is the job's own, of a job that ended; empty if there is none.
-        written_at: When the audit's tables were last written; ``None``: there are none.
+        written_at: When the audit's tables were last written; ``None``: never.
         waits: Why they were not written, as the end of the log says it; empty if it does not.
     """
 
@@ -136,14 +137,16 @@ def _gone(said: _Said | None, now: float) -> str:
     ago = "" if said.ended_at is None else f" {lasted(max(0.0, now - said.ended_at))} ago"
     if not said.exit_code:
         return f"the job does not run: it was told to stop{ago}"
+    if said.exit_code == Exit.UNWRITTEN:
+        return f"the job does not run: it was told to stop{ago}, and could not write rows of its audit ({_code(said)})"
     return f"the job does not run: it ended{ago} with {_code(said)}{_times(said)}"
 
 
 def _waiting(job: JobState, now: float, patience_s: float) -> Health | None:
     """Return that the audit cannot write, of a job that has run for long enough to have done so."""
-    if job.said is None or job.written_at is None:
+    if job.said is None:
         return None
-    since_s = now - max(job.said.started_at, job.written_at)
+    since_s = now - max(job.said.started_at, job.written_at or 0.0)
     if since_s < patience_s:
         return None
     why = job.waits or "see logs/job.log"

@@ -25,6 +25,11 @@ def state(root: Path, **said: object) -> Path:
     return root
 
 
+def _touched(file: Path) -> Path:
+    file.touch()
+    return file
+
+
 @pytest.mark.parametrize(
     ("said", "lock", "last_cycle", "level", "text"),
     [
@@ -43,6 +48,8 @@ def state(root: Path, **said: object) -> Path:
          "the job does not run: it was told to stop 16 min ago; the last decision is 16 min old"),
         ({"state": "ended", "exit_code": 77, "ended_at": NOW - 5, "ran_s": 500}, FREE, NOW - 6, "dead",
          "the job does not run: it ended 5 s ago with exit code 77 after 8 min"),
+        ({"state": "ended", "exit_code": 74, "ended_at": NOW - 5, "ran_s": 500}, FREE, NOW - 6, "dead",
+         "the job does not run: it was told to stop 5 s ago, and could not write rows of its audit (exit code 74 after 8 min)"),
         ({}, FREE, NOW - 1, "dead", "it and spark-submit.sh ended without a word"),
     ],
 )  # fmt: skip
@@ -50,6 +57,8 @@ def test_what_is_said_of_a_job(  # noqa: PLR0917  a row of the table
     tmp_path: Path, said: dict[str, object], lock: str, last_cycle: float | None, level: str, text: str
 ) -> None:
     root = state(tmp_path, **said)
+    (root / "journal").mkdir()
+    os.utime(_touched(root / "journal" / "written"), (NOW, NOW))
     command = [sys.executable, "-c", HOLD, str(root / "supervisor.lock")] if lock == HELD else [sys.executable, "-c", ""]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -93,6 +102,15 @@ def test_an_audit_that_cannot_write_is_said_with_the_reason_of_the_log(tmp_path:
         "the audit's tables have not been written for 16 min, rows wait: 9 rows were not written: No space left on device"
     )
     assert said(960, started_s_ago=100) == "", "what an earlier life wrote says nothing of this one"
+
+
+def test_an_audit_that_has_never_been_written_is_said_too(tmp_path: Path) -> None:
+    def said(started_s_ago: float) -> str:
+        job = read_job(state(tmp_path, started_at=NOW - started_s_ago))
+        return judge(replace(job, held=True), NOW - 1, NOW, quiet_s=10, flush_s=60).text
+
+    assert said(179) == ""
+    assert said(200) == "the audit's tables have not been written for 3 min, rows wait: see logs/job.log"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"state": "dancing", "started_at": 1}', "[]"])

@@ -112,7 +112,7 @@ def test_exit_codes_stand_in_one_place_and_on_their_page() -> None:
     elsewhere = re.compile(r"^EXIT_\w+ = \d|(?:return|exit\(|exit_code =) (?:7[0-9]|130)\b", re.MULTILINE)
     assert [f.name for f in files if elsewhere.search(f.read_text(encoding="utf-8"))] == []
     script = (ROOT / "spark-submit.sh").read_text(encoding="utf-8")
-    assert f"readonly SETTINGS={Exit.SETTINGS:d} FENCED={Exit.FENCED:d}" in script
+    assert f"readonly SETTINGS={Exit.SETTINGS:d} FENCED={Exit.FENCED:d} UNWRITTEN={Exit.UNWRITTEN:d}\n" in script
 
 
 def test_the_page_of_metrics_names_every_field_of_a_cycle() -> None:

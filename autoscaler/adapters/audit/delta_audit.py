@@ -174,10 +174,15 @@ class DeltaAudit:
         """Return how many cycles have no rows yet, and when the oldest of them was decided (seconds since 1970)."""
         return self._flusher.waiting()
 
-    def close(self) -> None:
-        """Write what is left, for ``close_timeout_s`` at most; the session must still be alive."""
-        self._flusher.close(self._close_timeout_s)
+    def close(self) -> int:
+        """Write what is left, for ``close_timeout_s`` at most; the session must still be alive.
+
+        Returns:
+            How many cycles could not be written: those that acted the next start writes, the others are lost.
+        """
+        left = self._flusher.close(self._close_timeout_s)
         self._tables.close()
+        return left
 
     def check_turn(self) -> None:
         """Look whether this driver may write the tables, see ``WriterTurn``.

@@ -133,8 +133,11 @@ class Flusher:
         times = [e.cycle.decision.at for e in taken] + ([] if oldest is None else [oldest])
         return count + len(taken), min(times, default=None)
 
-    def close(self, timeout_s: float) -> None:
-        """Write what is left, for at most ``timeout_s``; what acted and could not be written stays in the journal."""
+    def close(self, timeout_s: float) -> int:
+        """Write what is left, for at most ``timeout_s``, and return how many cycles could not be written.
+
+        What acted of these stays in the journal, where the next start finds it.
+        """
         with self._start:
             self._closing.set()
         self._signal.set()
@@ -145,7 +148,13 @@ class Flusher:
                 log.warning(
                     "the audit's last rows were not written within %.0f s; the next start writes those that acted", timeout_s
                 )
+        left = self.waiting()[0] + len(self._completing)
+        if left:
+            log.error(
+                "%d cycles are not in the audit's tables: the next start writes those that acted, the others are lost", left
+            )
         self._journal.close()
+        return left
 
     def _run(self) -> None:
         self._paced = True

@@ -371,6 +371,34 @@ def test_the_thread_writes_at_once_after_a_plan_and_the_rest_on_close(threaded: 
     assert not any(t.name == "audit-flush" for t in threading.enumerate())
 
 
+def test_what_is_not_written_in_the_end_is_counted_and_said(
+    threaded: tuple[Flusher, Buffer, Store, Tables], caplog: pytest.LogCaptureFixture
+) -> None:
+    flusher, buffer, _, tables = threaded
+
+    def away(_: str) -> None:
+        msg = "the store is away"
+        raise TransientError(msg)
+
+    tables.trouble = away
+    for n in range(3):
+        buffer.add(idle(cases.T0 + n))
+    flusher.complete(recovered(acting(cases.T0 + 3).decision, ()))
+    assert flusher.close(10.0) == 4
+    assert caplog.messages[-1].startswith("4 cycles are not in the audit's tables")
+
+
+def test_an_end_that_has_written_all_counts_nothing(
+    threaded: tuple[Flusher, Buffer, Store, Tables], caplog: pytest.LogCaptureFixture
+) -> None:
+    flusher, buffer, store, _ = threaded
+    buffer.add(idle(cases.T0))
+    flusher.wake(at_once=False)
+    assert flusher.close(10.0) == 0
+    assert len(store.rows["loads"]) == 1
+    assert "are not in the audit's tables" not in caplog.text
+
+
 def test_one_commit_follows_each_cycle(threaded: tuple[Flusher, Buffer, Store, Tables], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoscaler.adapters.audit.flusher._GAP_S", 60.0)
     flusher, buffer, store, tables = threaded
