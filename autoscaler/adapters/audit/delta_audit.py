@@ -28,7 +28,6 @@ from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import Cycle, day, measured_of
 from autoscaler.adapters.audit.schema_check import check_tables, faults, lacking, unfit
 from autoscaler.adapters.audit.tables import MEASURED, TABLES, Table, addition, columns, ddl, sql_type
-from autoscaler.adapters.audit.views import UNPACK, VIEWS
 from autoscaler.adapters.audit.writer_turn import WriterTurn
 from autoscaler.config.places import scheme_of
 from autoscaler.errors import SettingsError, TransientError
@@ -354,6 +353,8 @@ def register_views(spark: SparkSession, where: str | Path) -> None:
     Raises:
         TransientError: A table is not there (yet) or cannot be read.
     """
+    from autoscaler.adapters.audit.views import UNPACK, VIEWS  # noqa: PLC0415  of no use to the job
+
     place = TablesPlace.of(where)
     try:
         for name, table in TABLES.items():

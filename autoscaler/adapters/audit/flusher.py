@@ -24,7 +24,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from autoscaler.adapters.audit import rows
-from autoscaler.adapters.audit.buffer import Batch, Buffer, Entry
+from autoscaler.adapters.audit.buffer import Batch, Buffer, Dropped, Entry
 from autoscaler.adapters.audit.journal import Journal, left_behind
 from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.errors import AutoscalerError
@@ -91,6 +91,7 @@ class Flusher:
         self._handed: dict[Key, None] = {}
         self._handed_since = date.max
         self._waits = False
+        self._said_dropped = Dropped()
 
     def wake(self, *, at_once: bool) -> None:
         """Say that a cycle has ended, and make sure that the thread runs; with ``at_once`` let it write now."""
@@ -196,12 +197,24 @@ class Flusher:
         try:
             self.flush(acted_only=acted_only)
         except AutoscalerError as e:
-            log.warning("the audit's rows wait: %s", e)
+            log.warning("the audit's rows wait: %s (%d cycles)", e, self.waiting()[0])
             return False
         except Exception:  # a defect here must not end the thread: rows would pile up unseen
             log.exception("the audit's rows wait")
             return False
+        finally:
+            self._say_dropped()
         return True
+
+    def _say_dropped(self) -> None:
+        now, said = self._buffer.dropped, self._said_dropped
+        if now != said:
+            measurements, decisions = now.measurements - said.measurements, now.decisions - said.decisions
+            log.warning(
+                "more waits for the audit's tables than is kept: measurements of %d cycles and %d decisions were dropped",
+                measurements, decisions,
+            )  # fmt: skip
+            self._said_dropped = now
 
     def _prepare(self) -> None:
         began = time.monotonic()
@@ -232,11 +245,12 @@ class Flusher:
         if done and (oldest := min(rows.day(h.at) for _, h in done)) < self._handed_since:
             self._look_up_handovers(oldest)
         fresh = {k: x for x in done if (k := rows.handover_key(*x)) not in self._handed}
+        measured = [(e, dropped) for e, dropped in waiting if e.measurements]
         return {
             "decisions": rows.decisions([e.cycle for e, _ in waiting if e.due]),
             "actions": rows.actions(cycles),
             "handovers": rows.handovers(fresh.values()),
-            "loads": rows.loads(cycles, [dropped for _, dropped in waiting]),
+            "loads": rows.loads([e.cycle for e, _ in measured], [dropped for _, dropped in measured]),
         }, fresh
 
     def _writable(self, waiting: tuple[Entry, int]) -> bool:

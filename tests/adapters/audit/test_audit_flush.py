@@ -323,6 +323,19 @@ def test_memory_is_bounded_by_dropping_what_did_nothing_and_saying_so(start: Sta
     assert sum(r["dropped_before"] for r in store.rows["loads"]) == 200 - len(written)
 
 
+def test_what_is_dropped_is_said_once(start: Start, store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    life = start("only")
+    life.buffer.max_partitions = 40
+    for n in range(100):
+        life.record(idle(cases.T0 + n))
+    assert life.flusher._tried()
+    assert life.flusher._tried()
+    dropped = 100 - len(store.rows["loads"])
+    assert dropped > 0
+    both = f"measurements of {dropped} cycles and {10 - len(store.rows['decisions'])} decisions"
+    assert caplog.messages == [f"more waits for the audit's tables than is kept: {both} were dropped"]
+
+
 def test_the_journal_is_empty_once_rows_are_written_and_gone_after_an_orderly_end(start: Start, tmp_path: Path) -> None:
     life = start("only")
     life.record(acting(cases.T0))
