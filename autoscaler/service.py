@@ -386,8 +386,8 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     while True:
         job = Job(settings, spark, followed, stop)
         _run_until_over(job, spark)
-        if stop.is_set() or job.exit_code or followed.anew is None:
-            break
+        if stop.is_set() or job.exit_code not in {0, Exit.UNWRITTEN} or followed.anew is None:
+            break  # rows that cannot be written end no job that is only made anew: its journal keeps what acted
         settings = followed.made_anew()
         log.info("%s", kernels.prepare(job.clock, {group.algorithm for group in settings.groups}))
         for problem in _greeted_anew(settings):
