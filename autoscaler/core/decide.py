@@ -70,7 +70,7 @@ def _answer(cycle: Cycle, step: Step) -> Decision:
     findings = (
         replace(step.findings[0], reason=step.reason, limit=limited_by),
         *step.findings[1:],
-        *(f for f in beside(cycle, resets(cycle)) if f not in step.findings),
+        *(f for f in beside(cycle, resets(cycle), {f.what for f in step.findings}) if f not in step.findings),
     )
     target = dict(sorted((present.planned if step.target is None else step.target).items()))
     wanted = step.requested if step.requested is not None else _requested(cycle)

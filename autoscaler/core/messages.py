@@ -320,6 +320,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.OPEN_TRANSACTION: "read up to a transaction that stays open: {partitions}",
     What.OFFSET_RESET: _offset_reset,
     What.MORE_OFFSETS_RESET: "and {count:more partition} with an offset out of range",
+    What.NOTHING_MEASURED: "none of {listed} partitions is measured right now: {error}",
     What.TOPICS_NOT_MEASURED: _joined("topics {topics} are not measured: ", _error("nothing is known of them yet")),
     What.TOPICS_UNMATCHED: "no topic that this user may describe matches {patterns} yet",
     What.RETENTION_RISK: _retention_risk,

@@ -118,6 +118,7 @@ class What(_Upper):
     OPEN_TRANSACTION = auto()
     OFFSET_RESET = auto()
     MORE_OFFSETS_RESET = auto()
+    NOTHING_MEASURED = auto()
     TOPICS_NOT_MEASURED = auto()
     TOPICS_UNMATCHED = auto()
     RETENTION_RISK = auto()

@@ -8,7 +8,7 @@ from autoscaler.core.decide import History, decide, hold
 from autoscaler.core.group.history import Intent
 from autoscaler.core.rules.rest import rest, rest_counted
 from autoscaler.core.rules.tables import MANAGED, NATIVE, PLACED, UNMANAGED
-from autoscaler.model import Finding, Reason, WorkerPhase
+from autoscaler.model import Finding, LoadSnapshot, Reason, WorkerPhase
 from autoscaler.model.findings import What
 from tests.builders import T0, load, members, moment, observation, owned, policy, rates, says, snapshot, state, tp, worker
 from tests.core.answers import HALF, LONG_AGO, answer
@@ -146,3 +146,24 @@ def test_a_broker_that_cannot_be_reached_is_named_before_anything_else_is_missin
     answer, _ = decide(observation(seen, None, None), History(), native, moment(T0))
     assert answer.reason is Reason.NOT_READY
     assert "no broker answers at 127.0.0.1:9" in answer.detail
+
+
+def _partly_read(*, unread: int, age_s: float = 2.0) -> LoadSnapshot:
+    """Return four partitions at a quarter of a consumer each, of which so many could not be read."""
+    away = {"known": False, "age_s": age_s, "error": "broker 1 does not answer"}
+    return snapshot([load(tp(n), 20.0, **(away if n < unread else {})) for n in range(4)])
+
+
+@pytest.mark.parametrize("unread", [4, 3, 0])
+def test_a_cluster_of_which_nothing_can_be_read_is_said_while_its_last_rates_are_still_good(unread: int) -> None:
+    answer, _ = decide(observation(_partly_read(unread=unread), state(owned([0, 1, 2, 3]))), History(), policy(), moment(T0))
+    assert answer.reason is Reason.WITHIN_TARGET
+    assert says(answer, What.NOTHING_MEASURED, listed=4, error="broker 1 does not answer") is (unread == 4)
+
+
+def test_what_could_not_be_read_is_said_once() -> None:
+    answer, _ = decide(
+        observation(_partly_read(unread=4, age_s=900.0), state(owned([0, 1, 2, 3]))), History(), policy(), moment(T0)
+    )
+    assert answer.reason is Reason.STALE_INPUT
+    assert answer.detail.count("broker 1 does not answer") == 1

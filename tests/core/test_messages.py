@@ -261,6 +261,10 @@ SAID: dict[What, tuple[Finding, str]] = {
             "orders-0 is out of range at 50 and goes on at 60 (earliest)",
         ),
         (found(What.MORE_OFFSETS_RESET, count=2), "and 2 more partitions with an offset out of range"),
+        (
+            found(What.NOTHING_MEASURED, listed=9, error="broker 1 does not answer"),
+            "none of 9 partitions is measured right now: broker 1 does not answer",
+        ),
         (found(What.TOPICS_NOT_MEASURED, topics="orders", error="denied"), "topics orders are not measured: denied"),
         (found(What.TOPICS_UNMATCHED, patterns="^refunds-"), "no topic that this user may describe matches ^refunds- yet"),
         (

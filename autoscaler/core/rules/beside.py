@@ -1,8 +1,8 @@
 """What is worth saying whatever a cycle's reason is: advice, partitions that do not advance, what is not measured, capacity."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from autoscaler.core.cycle.context import Cycle
+from autoscaler.core.cycle.context import Cycle, error_of
 from autoscaler.core.cycle.utilisation import of_each, own_findings
 from autoscaler.core.group.history import moved
 from autoscaler.core.load.partition_progress import Progress
@@ -12,19 +12,24 @@ from autoscaler.core.rules.offset_reset import found
 from autoscaler.model import CapacitySource, Finding, ResetOffset
 from autoscaler.model.findings import What
 
+_UNREAD = frozenset({What.STALE, What.NO_RATES})
 
-def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...]) -> Iterator[Finding]:
+
+def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...], said: Collection[What] = ()) -> Iterator[Finding]:
     """Yield what is worth saying whatever the reason of this cycle.
 
     Args:
         cycle: What is observed.
         resets_now: Offsets that this cycle's actions reset.
+        said: What this cycle's reason says already.
     """
     if cycle.policy.mode == "advise":
         yield from _advice(cycle)
     yield from not_advancing(cycle)
     yield from found(cycle.present.out_of_range, resets_now, cycle.policy.reset_policy)
     if cycle.load.partitions:
+        if _UNREAD.isdisjoint(said):
+            yield from _nothing_measured(cycle)
         if absent := cycle.load.absent:
             yield Finding.of(What.TOPICS_NOT_MEASURED, topics=absent, error=cycle.load.error)
         yield from unmatched(cycle)
@@ -32,6 +37,13 @@ def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...]) -> Iterator[Findin
     yield from native.doubt(cycle)
     yield from _capacity(cycle)
     yield from own_findings(cycle)
+
+
+def _nothing_measured(cycle: Cycle) -> Iterator[Finding]:
+    """Yield why not one partition could be read: rates are of an earlier measurement then, and look as if nothing was wrong."""
+    loads = cycle.observation.snapshot.loads
+    if all(x.error and not x.known for x in loads):
+        yield Finding.of(What.NOTHING_MEASURED, listed=len(loads), error=error_of(cycle))
 
 
 def _advice(cycle: Cycle) -> Iterator[Finding]:
