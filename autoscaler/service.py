@@ -103,7 +103,6 @@ class Job:
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = stop
-        self.measured_once = False
         self.exit_code = 0
         root = settings.root
         of = {g.group: cluster.name for cluster, groups in settings.served for g in groups}
@@ -238,7 +237,6 @@ class Job:
 
         Clusters are looked after side by side: one that is waited for keeps the groups of the others from nothing.
         """
-        self.measured_once = True
         self.changed.update(self.followed.look())
         self._say(self.clusters.run({s.cluster.name: partial(self._cycles, s, batch, snapshots, measured) for s in self.sites}))
         if self.clusters.busy_s < self.settings.measure.watchdog_s:
@@ -415,8 +413,7 @@ def _run_until_over(job: Job, spark: SparkSession) -> None:
     if not stream.isActive and not job.stop.is_set():
         log.error("the query ended by itself: %s", stream.exception() or "no reason is left, see above")
         job.exit_code = Exit.FAILED
-        if not job.measured_once:
-            query.ended_without_a_batch(spark, settings)
+        query.ended_by_itself(spark, settings)
     query.stop(stream)
     progress.close()
     job.close()

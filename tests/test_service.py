@@ -1,5 +1,6 @@
 """The start of the job, before there is anything to look after."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,34 @@ def test_a_start_that_fails_keeps_nothing_waiting_for_its_session(tmp_path: Path
     with pytest.raises(SettingsError, match="no file system"):
         service.run(settings, FollowedFile(file, settings))
     until("the look at the clusters ends", lambda: ended, bool, within_s=5)
+
+
+def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its batch was handed over and never committed: the next start does the same batch, and ends as this one did."""
+    ended: list[object] = []
+    there: Any = SimpleNamespace(start=lambda: None)
+    job: Any = SimpleNamespace(
+        stop=threading.Event(), watchdog=there, upkeep=there, endpoint=None, measured_once=True, exit_code=0
+    )
+    job.on_snapshots = job.close = lambda *_: None
+    session: Any = SimpleNamespace(stop=lambda: None)
+    builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: session))
+    stream: Any = SimpleNamespace(isActive=False, exception=lambda: "the commit log is damaged")
+    monkeypatch.setattr(service, "greet", lambda *_: None)
+    monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr(service, "Job", lambda *_: job)
+    monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
+    monkeypatch.setattr(service, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+    monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
+    monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
+    monkeypatch.setattr("autoscaler.service.query.start", lambda *_: stream)
+    monkeypatch.setattr("autoscaler.service.query.stop", lambda _: None)
+    monkeypatch.setattr("autoscaler.service.query.ended_by_itself", lambda spark, _: ended.append(spark))
+    file = tmp_path / "autoscaler.yaml"
+    file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
+    settings = load(file)
+    assert service.run(settings, FollowedFile(file, settings)) == Exit.FAILED
+    assert ended == [session]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REFUSED = ("AccessControlException", "AccessDeniedException", "Permission denied")
+_DAMAGED = "ChecksumException"  # on ``file`` and ``hdfs``: what is there is not what was written, however often it is read
 
 
 class Files(Protocol):
@@ -30,7 +31,7 @@ class Files(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds; ``None``: there is none."""
+        """Return what a file holds; ``None``: there is none. Empty where the file system finds it damaged."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
@@ -102,6 +103,10 @@ class HadoopFiles:
             stream = files.open(path)
             try:
                 return bytes(stream.readAllBytes())
+            except Exception as e:  # Java's, see below
+                if _DAMAGED in str(e):
+                    return b""
+                raise
             finally:
                 stream.close()
 

@@ -21,7 +21,7 @@ from autoscaler.streaming.state import LAYOUT, readable
 _FILE = "autoscaler.json"
 _CLUSTERS, _ONE = "clusters", "cluster.name"  # the latter in checkpoints that were begun for one cluster: it has the first range
 _BUCKETS, _FORMAT, _TABLES = "measure.buckets", "state format", "state tables"
-_ENDED, _UNUSABLE = "ended at", "unusable"  # a query has ended without a batch, for the first and for the second time
+_ENDED, _UNUSABLE = "ended at", "unusable"  # a query has ended by itself: at which batch, and why
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def problems(files: Files) -> tuple[str, ...]:
 
 
 def forsake(files: Files, why: str) -> None:
-    """Note that a query has ended without a batch; if that is the second time in a row, the next ``claim`` replaces it.
+    """Note that a query has ended; if no batch was committed since it ended the last time, the next ``claim`` replaces it.
 
     Once may be a machine that is too busy to start what a query needs, or a store that is away for a moment.
     """

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from autoscaler.clients.kafka_python import translate
 from autoscaler.clients.secrets import naming, resolve_secrets
 from autoscaler.config.settings import Settings
-from autoscaler.errors import PermanentError, TransientError
+from autoscaler.errors import PermanentError, SettingsError, TransientError
 from autoscaler.model import LoadSnapshot, PartitionLoad, RateSource, TopicPartition
 from autoscaler.streaming import schema
 from autoscaler.streaming.checkpoint_files import HadoopFiles
@@ -75,15 +75,15 @@ def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "S
         raise
 
 
-def ended_without_a_batch(spark: SparkSession, settings: Settings) -> None:
-    """Note that the query has ended before its first batch: after the second time the next start begins an empty checkpoint."""
+def ended_by_itself(spark: SparkSession, settings: Settings) -> None:
+    """Note that the query has ended; after twice without a batch that was committed the next start begins an empty checkpoint."""
     _forsake(HadoopFiles(spark, settings.checkpoint_place))
 
 
 def _forsake(files: HadoopFiles) -> None:
     try:
         forsake(files, _NOT_BEGUN)
-    except TransientError as e:  # a store that is away ends a query too, and says nothing against the checkpoint
+    except (TransientError, SettingsError) as e:  # a store that is away ends a query too, and says nothing against the checkpoint
         log.warning("%s", e)
 
 

@@ -9,6 +9,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from autoscaler.streaming import query
+from autoscaler.streaming.checkpoint_files import HadoopFiles
+from autoscaler.streaming.checkpoint_guard import claim as claim_files
 from tests.streaming.claimed import claim
 from tests.streaming.made_up_load import BATCHES, RECORD_BYTES, RECORDS_PER_S, WINDOW_S, Snapshots, run, settings, unpack
 from tests.until import until
@@ -75,7 +77,7 @@ def test_a_checkpoint_of_a_format_that_does_not_exist_is_replaced(
     assert "its state format 99 cannot be read by this release; rates start anew" in line
 
 
-@pytest.mark.parametrize("file", ["offsets", "metadata", "state"])
+@pytest.mark.parametrize("file", ["offsets", "commits", "metadata", "state"])
 def test_a_checkpoint_with_a_damaged_file_is_replaced_by_the_next_start_but_one(
     spark: "SparkSession", of_c3d1acc: Path, caplog: pytest.LogCaptureFixture, file: str
 ) -> None:
@@ -100,9 +102,24 @@ def ends_without_a_batch(spark: "SparkSession", place: Path) -> bool:
         return True
     until("a batch, or its end", lambda: bool(told) or not stream.isActive, every_s=0.1)
     if not told:
-        query.ended_without_a_batch(spark, given)
+        query.ended_by_itself(spark, given)
     query.stop(stream)
     return not told
+
+
+def test_our_own_file_is_damaged_where_hadoop_keeps_its_sum(
+    spark: "SparkSession", tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, lock = HadoopFiles(spark, f"file://{tmp_path}/checkpoint"), tmp_path / "checkpoint.lock"
+    assert claim_files(files, lock, clusters=["kafka"], buckets=1) == {"kafka": 0}
+    (tmp_path / "checkpoint" / "offsets").mkdir()
+    whole = said_of(tmp_path).read_text()
+    said_of(tmp_path).write_text(whole.replace("kafka", "kafkb"))
+    assert claim_files(files, lock, clusters=["kafka"], buckets=1) == {"kafka": 0}
+    (line,) = said_by(caplog)
+    assert "is replaced: autoscaler.json is damaged; rates start anew" in line
+    assert not (tmp_path / "checkpoint" / "offsets").exists()
+    assert said_of(tmp_path).read_text() == whole
 
 
 def test_another_number_of_buckets_needs_nothing_moved(of_c3d1acc: Path) -> None:
