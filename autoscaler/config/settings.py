@@ -217,12 +217,14 @@ def _address(listen: str) -> str:
 
 
 class Http(BaseModel):
-    """What the job answers over HTTP: /metrics, /advice/GROUP, /healthz and /readyz."""
+    """What the job answers over HTTP: the page, /metrics, /advice/GROUP, /healthz and /readyz."""
 
     model_config = _STRICT
 
     listen: Annotated[str, AfterValidator(_address)] | None = None
     """host:port, such as 127.0.0.1:9301 or 0.0.0.0:9301; null: no port is opened; there is no login, see docs/tasks/feed.md"""
+    page: bool = False
+    """the page and /api also where listen is no loopback address: all who reach the port read them, see docs/tasks/page.md"""
     partitions: bool = False
     """metrics of each partition too, of which a large group has thousands"""
     advice_max_age_s: Annotated[Seconds, Field(gt=0)] = 60.0

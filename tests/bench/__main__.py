@@ -49,6 +49,7 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
         "clusters": [(f"400 partitions in 8 groups on {n}", [*few, "--clusters", str(n)]) for n in (1, 2)],
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "history": [("history and explain on a million decisions", ["tests.bench.history"])],
+        "page": [("the page's answers with 1,000 groups", ["tests.bench.page"])],
         "goals": [("brokers balanced by goals", ["tests.bench.goals", *(["--write"] if "--write" in planner else [])])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }

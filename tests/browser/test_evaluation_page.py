@@ -1,7 +1,5 @@
 """The evaluation's page in Chromium: wide, middling and narrow, light and dark."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from autoscaler.evaluation.page import page
+from tests.browser.chromium import MISSING, chromium, launched
 from tests.evaluation.small import small_results
 
 pytestmark = pytest.mark.browser
@@ -87,21 +86,12 @@ TABLES = """
 """
 
 
-def chromium() -> str:
-    """Return where Chromium is; the test is skipped without one."""
-    names = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else ["chromium", "chromium-browser", "google-chrome"]
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("Chromium is not here: run `make browser YES=1`, or set CHROMIUM to its path")
-    return found
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    place = chromium()
+    if chromium() is None:
+        pytest.skip(MISSING)
     with sync_playwright() as playwright:
-        sandbox = [] if os.geteuid() else ["--no-sandbox"]  # root cannot have one
-        started = playwright.chromium.launch(executable_path=place, args=sandbox)
+        started = launched(playwright)
         yield started
         started.close()
 

@@ -4,11 +4,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from autoscaler.adapters.http.board import Board
 from autoscaler.adapters.http.metrics import Backlog, Cycle, JobMetrics
+from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health, Server
 from autoscaler.config.settings import Settings
 from autoscaler.model import HandoverDone, PartitionLoad
 from autoscaler.ports import Clock
+
+_OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, without news: the page calls what it shows old
 
 
 class Endpoint:
@@ -19,7 +23,11 @@ class Endpoint:
         http = settings.http
         health = Health(groups=len(settings.groups), oldest_s=settings.measure.watchdog_s, advice_max_age_s=http.advice_max_age_s)
         self._metrics = JobMetrics(clock, backlog, partitions=http.partitions)
-        self._server = Server(address, Answers(self._metrics, health, clock))
+        self._board: Board | None = None
+        if http.page or is_loopback(address[0]):
+            old_s = max(_OLD_S, _OLD_CYCLES * settings.measure.trigger_s)
+            self._board = Board(clock, backlog, (g.group for g in settings.groups), old_s=old_s)
+        self._server = Server(address, Answers(self._metrics, health, clock, Page(self._board, anywhere=http.page)))
 
     def start(self) -> None:
         """Begin to answer, and to count the messages of the process' log."""
@@ -28,7 +36,10 @@ class Endpoint:
 
     def take(self, line: Mapping[str, Any], loads: tuple[PartitionLoad, ...], handovers: Iterable[HandoverDone]) -> None:
         """Take in a group's cycle: its line of ``cycles.jsonl``, what was measured, and the handovers that it saw finished."""
-        self._metrics.take(Cycle(line=line, loads=loads), handovers)
+        cycle = Cycle(line=line, loads=loads)
+        self._metrics.take(cycle, handovers)
+        if self._board is not None:
+            self._board.take(cycle)
 
     def close(self) -> None:
         """Answer no more."""

@@ -1,9 +1,8 @@
-"""A small HTTP server beside the cycles: ``/metrics``, ``/advice/GROUP``, ``/healthz`` and ``/readyz``. It only reads.
+"""A small HTTP server beside the cycles: ``/metrics``, ``/advice/GROUP``, ``/healthz``, ``/readyz`` and the page. It only reads.
 
 An address that is taken, or not there yet, stops no job: it is said once, and tried again until it is free.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable
@@ -17,14 +16,19 @@ from urllib.parse import unquote, urlsplit
 
 from prometheus_client.exposition import choose_encoder
 
+from autoscaler.adapters.http.answer import Answer
 from autoscaler.adapters.http.metrics import JobMetrics
+from autoscaler.adapters.http.page import Page
 from autoscaler.ports import Clock
 
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 10.0
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _CLIENT_S = 10.0  # that a client may take to say what it wants
-_JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +46,17 @@ class Health:
     advice_max_age_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one request gets."""
-
-    status: HTTPStatus
-    body: bytes
-    kind: str = _JSON
-
-    @classmethod
-    def of(cls, status: HTTPStatus, said: object) -> "Answer":
-        """Return a value as JSON."""
-        return cls(status, json.dumps(said).encode())
-
-
 class Answers:
     """What is answered to each path; knows no socket."""
 
-    def __init__(self, metrics: JobMetrics, health: Health, clock: Clock) -> None:
-        """Know what to ask."""
+    def __init__(self, metrics: JobMetrics, health: Health, clock: Clock, page: Page | None = None) -> None:
+        """Know what to ask; without a ``page`` none is allowed."""
         self._metrics, self._health, self._clock = metrics, health, clock
+        self._page = page or Page(None)
         self._began = clock.now()
 
-    def __call__(self, path: str, accept: str) -> Answer:
-        """Return the answer to a path, for a client that accepts this."""
+    def __call__(self, path: str, accept: str, host: str = "") -> Answer:
+        """Return the answer to a path, for a client that accepts this and calls the server by this name."""
         match path:
             case "/metrics":
                 encode, kind = choose_encoder(accept)
@@ -76,8 +67,11 @@ class Answers:
                 return self._ready()
             case _ if path.startswith("/advice/"):
                 return self._advice(unquote(path.removeprefix("/advice/")))
+            case _ if self._page.has(path):
+                return self._page.answer(path, host)
             case _:
-                return Answer.of(HTTPStatus.NOT_FOUND, {"error": "there are /metrics, /advice/GROUP, /healthz and /readyz"})
+                there = "there are /, /api/groups, /metrics, /advice/GROUP, /healthz and /readyz"
+                return Answer.of(HTTPStatus.NOT_FOUND, {"error": there})
 
     def _advice(self, group: str) -> Answer:
         cycle = self._metrics.latest(group)
@@ -105,12 +99,12 @@ class Answers:
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_S
-    answers: Answers
+    answers: Callable[[str, str, str], Answer]
 
     def do_GET(self) -> None:
         """Answer, and never fail the server."""
         try:
-            answer = self.answers(urlsplit(self.path).path, self.headers.get("Accept", ""))
+            answer = self.answers(urlsplit(self.path).path, self.headers.get("Accept", ""), self.headers.get("Host", ""))
         except Exception:  # a defect here is this request's only
             log.exception("%s could not be answered", self.path)
             answer = Answer.of(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "see the job's log"})
@@ -119,6 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Security-Policy", _CSP)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
@@ -152,7 +148,7 @@ class _ListeningV6(_Listening):
 class Server:
     """Answers on one address until it is closed."""
 
-    def __init__(self, listen: tuple[str, int], answers: Callable[[str, str], Answer]) -> None:
+    def __init__(self, listen: tuple[str, int], answers: Callable[[str, str, str], Answer]) -> None:
         """Open nothing; ``listen`` is host and port, 0 for any."""
         self._listen, self._closing = listen, threading.Event()
         self._handler = type("Handler", (_Handler,), {"answers": staticmethod(answers)})

@@ -85,7 +85,7 @@ def test_metrics_come_in_the_form_that_is_asked_for(served: Served) -> None:
 
 
 def test_nothing_else_is_there_and_nothing_can_be_changed(served: Served) -> None:
-    assert served.ask("/")[0] == http.HTTPStatus.NOT_FOUND
+    assert served.ask("/other")[0] == http.HTTPStatus.NOT_FOUND
     assert served.ask("/../etc/passwd")[0] == http.HTTPStatus.NOT_FOUND
     assert served.ask("/metrics", "POST")[0] == http.HTTPStatus.NOT_IMPLEMENTED
 
@@ -101,7 +101,7 @@ def test_a_client_that_says_nothing_or_nonsense_keeps_the_others_from_nothing(se
 
 
 def test_a_defect_of_one_answer_is_said_in_the_log_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(path: str, accept: str) -> None:
+    def fail(path: str, accept: str, host: str) -> None:
         raise ValueError(path)
 
     server = Server(("127.0.0.1", 0), fail)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_a_port_that_is_taken_is_said_once_and_taken_when_it_is_free(
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         address = holder.getsockname()
-        server = Server(address, lambda _path, _accept: pytest.fail("nothing was asked"))
+        server = Server(address, lambda _path, _accept, _host: pytest.fail("nothing was asked"))
         server.start()
         until("it is said", lambda: "cannot be used" in caplog.text)
     try:

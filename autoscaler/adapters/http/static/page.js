@@ -1,0 +1,276 @@
+"use strict";
+// Shows what /api says, as text only: no answer ever becomes markup. Asks again some seconds after each answer.
+
+const EVERY_MS = 2000, PATIENCE_MS = 8000, AT_ONCE = 100, MOST_BARS = 40;
+const RISKS = ["old", "retention", "stands still", "unknown", "overloaded", "full", "none"];
+const RISK_SAID = {
+  old: "data is old", retention: "records may be deleted unread", "stands still": "a partition stands still",
+  unknown: "not all of it is measured", overloaded: "a consumer is above its capacity", full: "a consumer is above its target", none: "",
+};
+const $ = (id) => document.getElementById(id);
+const state = { overview: null, group: null, answered: null, failed: null, shown: AT_ONCE };
+
+// --- small helpers ---------------------------------------------------------------------------------------------------
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+function drawn(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+// Keeps the elements of a list that did not change, so that focus, selection and readers are not disturbed.
+function fill(list, items, keyOf, make) {
+  const had = new Map([...list.children].map((child) => [child.dataset.key, child]));
+  const focused = [...list.children].find((child) => child.contains(document.activeElement))?.dataset.key;
+  let at = list.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item), said = JSON.stringify(item);
+    let child = had.get(key);
+    had.delete(key);
+    if (!child || child.said !== said) {
+      const made = make(item);
+      made.dataset.key = key;
+      made.said = said;
+      if (child) {
+        if (child === at) at = made;
+        child.replaceWith(made);
+      }
+      child = made;
+    }
+    if (child === at) at = at.nextElementSibling;
+    else list.insertBefore(child, at);
+  }
+  for (const child of had.values()) child.remove();
+  if (focused !== undefined && !list.contains(document.activeElement)) {
+    [...list.children].find((child) => child.dataset.key === focused)?.querySelector("a, summary")?.focus({ preventScroll: true });
+  }
+}
+const clock = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+const count = (x) => (x === null ? "unknown" : Math.round(x).toLocaleString("en"));
+function bytes(x) {
+  if (x === null) return "unknown";
+  const units = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"];
+  let i = 0;
+  for (; x >= 999.5 && i < units.length - 1; i++) x /= 1000;
+  return `${x.toLocaleString("en", { maximumSignificantDigits: 3 })}\u00a0${units[i]}`;
+}
+function seconds(x) {
+  if (x === null) return "unknown";
+  if (x < 99.5) return `${x < 10 ? Math.round(x * 10) / 10 : Math.round(x)}\u00a0s`;
+  return x < 5970 ? `${Math.round(x / 60)}\u00a0min` : `${Math.round(x / 360) / 10}\u00a0h`;
+}
+const percent = (part, whole) => (part === null || !whole ? "unknown" : `${Math.round((100 * part) / whole)}\u00a0%`);
+const consumers = (now, wanted) => (wanted === null || wanted === now ? count(now) : `${count(now)} → ${count(wanted)}`);
+const path = () => (location.hash.length > 1 ? decoded(location.hash.slice(1)) : null);
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+// --- what is said first ----------------------------------------------------------------------------------------------
+
+function news() {
+  const said = [], o = state.overview, name = path();
+  const groups = o ? o.groups.filter((g) => name === null || g.name === name) : [];
+  if (state.failed) {
+    said.push(state.answered
+      ? `The job does not answer since ${clock(state.answered)} UTC: what stands below is from then.`
+      : "The job does not answer.");
+    said.push(`Reason: ${state.failed}.`);
+  } else if (o) {
+    if (o.cycle_age_s !== null && o.cycle_age_s > o.old_s) {
+      said.push(`No group is decided since ${clock(o.now - o.cycle_age_s)} UTC: what stands below is from then.`);
+    } else {
+      const old = groups.filter((g) => g.old);
+      if (old.length) said.push(`Data is old: ${some(old.map((g) => g.name))}.`);
+    }
+    if (name === null && o.undecided.length) said.push(`Not decided yet since the job began: ${some(o.undecided)}.`);
+    if (o.audit_waiting_s > 60) said.push(`Decisions since ${clock(o.now - o.audit_waiting_s)} UTC wait to be written into the tables.`);
+  }
+  const bad = said.length > 0;
+  if (!bad && o) {
+    said.push(groups.length === 1 ? "The job answers; this group is decided and its data is fresh."
+      : `The job answers; all ${count(groups.length)} groups are decided and their data is fresh.`);
+  }
+  $("news").className = bad ? "bad" : o ? "good" : "";
+  if (said.length) fill($("news"), said, (text) => text, (text) => element("p", {}, text));
+}
+const some = (names) => names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${count(names.length - 3)} more` : "");
+
+// --- all groups ------------------------------------------------------------------------------------------------------
+
+const ORDERS = {
+  risk: (a, b) => RISKS.indexOf(a.risk) - RISKS.indexOf(b.risk) || (b.utilisation ?? -1) - (a.utilisation ?? -1),
+  lag: (a, b) => (b.lag_records ?? -1) - (a.lag_records ?? -1),
+  waste: (a, b) => (b.waste ?? -1) - (a.waste ?? -1),
+  name: () => 0,
+};
+function bars(g) {
+  const hottest = [...g.bars].sort((a, b) => ratio(b) - ratio(a));
+  const few = g.bars.length > MOST_BARS ? hottest.slice(0, MOST_BARS) : g.bars;
+  const said = g.bars.length === 0 ? "no consumers seen"
+    : `${g.bars.length} consumers, the hottest at ${g.utilisation === null ? "an unknown part" : percent(g.utilisation, 1)} of its capacity`;
+  if (!few.length) return element("p", { class: "quiet" }, said);
+  const per = few.length > 12 ? 7 : 14, wide = per - 3, high = 44;
+  const svg = drawn("svg", { width: few.length * per, height: high, viewBox: `0 0 ${few.length * per} ${high}`, role: "img", "aria-label": said });
+  few.forEach((bar, i) => {
+    const box = { x: i * per, y: 0, width: wide, height: high };
+    if (bar.load === null || !bar.capacity) {
+      svg.append(drawn("rect", { ...box, x: box.x + 0.5, y: 0.5, width: wide - 1, height: high - 1, class: "unknown" }));
+      return;
+    }
+    const part = Math.min(1, ratio(bar)) * high;
+    svg.append(drawn("rect", { ...box, class: "empty" }));
+    svg.append(drawn("rect", { ...box, y: high - part, height: part, class: ratio(bar) > 1 ? "fill over" : "fill" }));
+  });
+  const more = g.bars.length - few.length;
+  const hot = g.utilisation === null ? "hottest unknown" : `hottest ${percent(g.utilisation, 1)}`;
+  return element("div", {}, svg, element("span", { class: "quiet" }, more > 0 ? `${hot}; ${count(more)} cooler ones not drawn` : hot));
+}
+const ratio = (bar) => (bar.load === null || !bar.capacity ? -1 : bar.load / bar.capacity);
+function card(g) {
+  const said = risk(g);
+  const lag = g.lag_records === null ? "unknown" : `${count(g.lag_records)} records${g.lag_s === null ? "" : `, ${seconds(g.lag_s)}`}`;
+  const figures = [["consumers", consumers(g.consumers_now, g.consumers)], ["load takes", count(g.recommended)], ["lag", lag], ["rate", bytes(g.bytes_per_s)]];
+  return element("li", {},
+    element("div", { class: "name" },
+      element("a", { href: `#${encodeURIComponent(g.name)}` }, g.name),
+      element("div", { class: "quiet" }, `${g.cluster} · ${g.mode}`),
+      said ? element("span", { class: RISKS.indexOf(g.risk) < 5 ? "risk worst" : "risk" }, said) : null),
+    bars(g),
+    element("dl", { class: "figures" }, ...figures.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
+    element("div", { class: "said" }, element("span", { class: "reason" }, because(g)), g.sentence));
+}
+const risk = (g) => (g.risk === "old" ? `data is old: from ${clock(g.sampled)}\u00a0UTC` : RISK_SAID[g.risk] ?? g.risk);
+const because = (g) => (g.limited_by ? `${g.reason}, limited by ${g.limited_by}` : g.reason);
+// Of a group only what its card shows: ages change each time, and would make it anew.
+const shownOf = ({ age_s, sample_age_s, at, partitions, ...rest }) => (rest.old ? { ...rest, sampled: at + age_s - sample_age_s } : rest);
+function overview() {
+  const o = state.overview, wanted = $("filter").value.trim().toLowerCase();
+  const found = o.groups.filter((g) => [g.name, g.cluster, g.reason, g.limited_by ?? ""].some((x) => x.toLowerCase().includes(wanted)));
+  const order = ORDERS[$("sort").value];
+  found.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : 1));
+  const shown = found.slice(0, state.shown);
+  fill($("groups"), shown.map(shownOf), (g) => g.name, card);
+  const left = found.length - shown.length;
+  $("more").hidden = left === 0;
+  $("more").textContent = `Show ${count(Math.min(AT_ONCE, left))} more of ${count(left)}`;
+}
+
+// --- one group -------------------------------------------------------------------------------------------------------
+
+function chart(one) {
+  const width = Math.max(300, $("chart").clientWidth), high = 220, left = 74, right = width - 12, top = 16, bottom = high - 26;
+  const now = one.now, from = Math.min(now - 60, one.history[0].at);
+  const most = Math.max(1, ...one.history.flatMap((p) => [p.load ?? 0, p.capacity ?? 0])) * 1.08;
+  const x = (at) => left + ((at - from) / (now - from)) * (right - left), y = (v) => bottom - (v / most) * (bottom - top);
+  const marks = one.decisions.filter((d) => d.at >= from);
+  const last = one.history[one.history.length - 1];
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img",
+    "aria-label": `From ${clock(from)} to ${clock(now)} UTC; at last ${bytes(last.load)} of ${bytes(last.capacity)}; ${marks.length} decisions that changed something, listed below` });
+  for (const part of [0, 0.5, 1]) {
+    const v = (most / 1.08) * part;
+    svg.append(drawn("line", { x1: left, x2: right, y1: y(v), y2: y(v), class: "axis" }));
+    svg.append(drawn("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" }, v ? bytes(v) : "0"));
+  }
+  for (const [part, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
+    const at = from + part * (now - from);
+    svg.append(drawn("text", { x: x(at), y: high - 8, "text-anchor": anchor }, clock(at)));
+  }
+  for (const d of marks) {
+    const at = x(d.at), mark = drawn("g", {});
+    mark.append(drawn("title", {}, `${clock(d.at)} ${because(d)}`));
+    mark.append(drawn("line", { x1: at, x2: at, y1: top, y2: bottom, class: "markline" }));
+    mark.append(drawn("path", { d: `M${at - 5} ${top - 10}h10l-5 9z`, class: "marktop" }));
+    svg.append(mark);
+  }
+  for (const [name, stepped] of [["capacity", true], ["load", false]]) {
+    let path = "", before = null;
+    for (const p of one.history) {
+      if (p[name] === null) { before = null; continue; }
+      const [px, py] = [x(p.at).toFixed(1), y(p[name]).toFixed(1)];
+      path += before === null ? `M${px} ${py}` : stepped ? `H${px}V${py}` : `L${px} ${py}`;
+      before = p;
+    }
+    if (path) svg.append(drawn("path", { d: path, class: `line ${name}` }));
+  }
+  $("chart").replaceChildren(svg);
+}
+function holder(w) {
+  const place = [w.client_id && w.client_id !== w.name ? w.client_id : null, w.host].filter(Boolean).join(" · ");
+  return element("tr", {},
+    element("th", { scope: "row" }, w.slot === null ? w.name : `${w.slot} · ${w.name}`, place ? element("div", { class: "quiet" }, place) : null),
+    element("td", {}, w.phase),
+    element("td", { class: "n" }, bytes(w.load)),
+    element("td", { class: "n" }, percent(w.load, w.capacity)),
+    element("td", { class: "n" }, count(w.lag_records)),
+    element("td", {}, w.partitions.length ? w.partitions.join(", ") : "none"));
+}
+function decision(d) {
+  const left = d.steps_all - d.steps.length;
+  const steps = d.steps.map((step) => element("li", {}, step));
+  if (left > 0) steps.push(element("li", {}, `and ${count(left)} more`));
+  return element("li", {},
+    element("div", { class: "reason" }, `${clock(d.at)} UTC · ${consumers(d.consumers_now, d.consumers)} consumers · ${because(d)}`),
+    element("div", {}, d.sentence),
+    steps.length ? element("details", {}, element("summary", {}, d.steps_all === 1 ? "1 step" : `${count(d.steps_all)} steps`), element("ul", {}, ...steps)) : null);
+}
+function group() {
+  const one = state.group, g = one.group;
+  $("reason").textContent = because(g);
+  $("sentence").textContent = g.sentence;
+  const facts = [["cluster", g.cluster], ["mode", g.mode], ["consumers", consumers(g.consumers_now, g.consumers)], ["load takes", count(g.recommended)],
+    ["rate", bytes(g.bytes_per_s)], ["hottest consumer", g.utilisation === null ? "unknown" : percent(g.utilisation, 1)],
+    ["lag, records", count(g.lag_records)], ["lag, worst partition", seconds(g.lag_s)], ["decided", `${clock(g.at)} UTC`], ["risk", risk(shownOf(g)) || "none seen"]];
+  fill($("facts"), facts, ([term]) => term, ([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value)));
+  fill($("holders"), one.holders, (w) => `${w.slot} ${w.name}`, holder);
+  fill($("decisions"), one.decisions, (d) => String(d.at), decision);
+  $("nodecisions").hidden = one.decisions.length > 0;
+  chart(one);
+}
+
+// --- asking and showing ----------------------------------------------------------------------------------------------
+
+function show() {
+  const name = path(), ready = name === null ? state.overview : state.group?.group.name === name;
+  $("back").hidden = name === null;
+  $("title").textContent = name ?? "Consumer groups";
+  document.title = name === null ? "Consumer groups" : `${name} · consumer group`;
+  $("all").hidden = name !== null || !ready;
+  $("one").hidden = name === null || !ready;
+  $("asof").textContent = state.answered ? `as of ${clock(state.answered)} UTC` : "";
+  news();
+  if (ready) (name === null ? overview : group)();
+}
+async function get(url) {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" });
+  if (answer.status === 404) throw new Error("this group has had no cycle since the job began");
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error ?? `status ${answer.status}`);
+  return said;
+}
+let asking = 0;
+async function ask() {
+  const turn = ++asking, name = path();
+  try {
+    const [all, one] = await Promise.all([get("api/groups"), name === null ? null : get(`api/groups/${encodeURIComponent(name)}`)]);
+    if (turn !== asking) return;
+    Object.assign(state, { overview: all, group: one, answered: all.now, failed: null });
+  } catch (error) {
+    if (turn !== asking) return;
+    state.failed = error.name === "TimeoutError" ? `no answer in ${PATIENCE_MS / 1000} s` : error instanceof TypeError ? "no connection" : error.message;
+  }
+  show();
+  setTimeout(() => { if (turn === asking) ask(); }, EVERY_MS);
+}
+addEventListener("hashchange", () => { show(); $("title").focus(); scrollTo(0, 0); ask(); });
+addEventListener("resize", () => { if (state.group && !$("one").hidden) chart(state.group); });
+$("controls").addEventListener("submit", (event) => event.preventDefault());
+for (const id of ["sort", "filter"]) $(id).addEventListener("input", () => { state.shown = AT_ONCE; show(); });
+$("more").addEventListener("click", () => { state.shown += AT_ONCE; show(); });
+ask();

@@ -1,0 +1,111 @@
+"""A quarter of an hour of some groups as the page shows them: made up, but in the form of the job's own cycles."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+from autoscaler.adapters.http.board import Board
+from autoscaler.adapters.http.metrics import Cycle, JobMetrics
+from autoscaler.adapters.http.page import Page
+from autoscaler.adapters.http.server import Answers, Health
+from tests.adapters.audit import audit_cases as cases
+from tests.adapters.http.served import cycle
+from tests.fakes import FakeClock
+
+HOSTILE = "<img src=x onerror=alert(1)>/&\"'"
+QUIET = "telemetry-archive-of-all-regions-and-tenants.v2"
+NAMES = ("orders", "bills", QUIET, HOSTILE)
+ABLE = 800e3
+LASTS_S = 900
+
+
+class Example:
+    """A board that four groups were told to, with the answers that serve it; its clock stands at the last cycle."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(wall=cases.T0 + LASTS_S)
+        self.board = Board(self.clock, lambda: (0, None), NAMES, old_s=10.0)
+        for second in range(0, LASTS_S + 1, 5):
+            for told in told_at(second):
+                self.board.take(told)
+
+    def answers(self, *, anywhere: bool = False) -> Answers:
+        """Return what serves the board."""
+        metrics = JobMetrics(self.clock, lambda: (0, None))
+        health = Health(groups=len(NAMES), oldest_s=60.0, advice_max_age_s=60.0)
+        return Answers(metrics, health, self.clock, Page(self.board, anywhere=anywhere))
+
+
+def told_at(second: int) -> tuple[Cycle, ...]:
+    """Return the groups' cycles of one second."""
+    return _orders(second), _bills(second), _telemetry(second), _hostile(second)
+
+
+def worker(slot: int | None, name: str, load: float | None, partitions: tuple[int, ...], **more: object) -> Mapping[str, object]:
+    """Return a consumer as a cycle's line has it."""
+    held = [f"t-{p}" for p in partitions]
+    return {
+        "slot": slot, "name": name, "uuid": f"u-{name}", "phase": "active", "bytes_per_s": load, "lag_records": 40 * len(held),
+        "partitions": held, "latency_p50_s": 0.02, "latency_p99_s": 0.1, "capacity_bytes_per_s": ABLE, **more,
+    }  # fmt: skip
+
+
+def _told(name: str, second: int, workers: list[Mapping[str, object]], **changed: object) -> Cycle:
+    rates = [w["bytes_per_s"] for w in workers]
+    line = {
+        "group": name, "workers": workers, "consumers_now": len(workers), "consumers": len(workers), "recommended": len(workers),
+        "recommended_age_s": 0.0, "total_bytes_per_s": sum(r for r in rates if isinstance(r, float)), "total_lag_records": 450,
+        "usable_bytes_per_s": 0.88 * ABLE, "capacity_bytes_per_s": ABLE, "known": True, "partitions": 24, "actions": [],
+        "sample_age_s": 0.2, "mode": "act", "limited_by": None, **changed,
+    }  # fmt: skip
+    base = _base()
+    return replace(base, line={**base.line, "t": cases.T0 + second, **line})
+
+
+@cache
+def _base() -> Cycle:
+    return cycle()
+
+
+def _step(what: str) -> Mapping[str, object]:
+    return {"kind": what.split(maxsplit=1)[0], "topic": "t", "partition": 0, "source": None, "target": None, "what": what}
+
+
+def _orders(second: int) -> Cycle:
+    number = 4 if second < 300 else 5 if second < 600 else 6
+    total = 2.4e6 + 1.9e6 * second / LASTS_S + 1.5e5 * math.sin(second / 40)
+    share = 24 // number
+    workers = [worker(i, f"orders-{i}", total / number * (1 + 0.05 * (i % 3 - 1)), tuple(range(i * share, (i + 1) * share)),
+                      host="10.0.3.7", client_id=f"orders-{i}") for i in range(number)]  # fmt: skip
+    if second not in {300, 600}:
+        hottest = max(float(str(w["bytes_per_s"])) for w in workers)
+        said = f"{total / 1e6:.2f} MB/s on {number} consumers, the hottest (2) with {hottest / 1e3:.0f} kB/s of 704 kB/s usable"
+        return _told("orders", second, workers, reason="WITHIN_TARGET", detail=said)
+    said = f"consumer 2 is above 704 kB/s; {total / 1e6:.2f} MB/s in all take {number} consumers of 704 kB/s"
+    steps = [_step(f"add {number - 1}"), *(_step(f"move t-{p} {p % 4}->{number - 1}") for p in range(6))]
+    return _told("orders", second, workers, reason="RATE_ABOVE_CAPACITY", detail=said, actions=steps, consumers_now=number - 1,
+                 consumers=number)  # fmt: skip
+
+
+def _bills(second: int) -> Cycle:
+    workers = [worker(i, f"bills-{i}", 210e3, (2 * i, 2 * i + 1)) for i in range(6)]
+    said = "1.26 MB/s would fit on 2 of 6 consumers; the group is only advised"
+    return _told("bills", second, workers, mode="advise", reason="UNDERUSED", limited_by="ADVISORY", consumers=2, recommended=2,
+                 detail=said, total_lag_records=12)  # fmt: skip
+
+
+def _telemetry(second: int) -> Cycle:
+    """Return a cycle of the group that is not decided any more for the last minute."""
+    workers = [
+        worker(None, f"rdkafka-{i:02d}", 300e3 + 5e3 * i, (i,), client_id="rdkafka", host=f"/10.0.1.{i}") for i in range(60)
+    ]
+    return _told(QUIET, min(second, LASTS_S - 60), workers, mode="advise", reason="WITHIN_TARGET",
+                 detail="26.9 MB/s on 60 consumers", total_lag_records=88_000)  # fmt: skip
+
+
+def _hostile(second: int) -> Cycle:
+    workers = [worker(0, "<b>w</b>", 790e3, (0, 1)), worker(1, "w-1", 950e3, (2, 3, 4)), worker(2, "w-2", None, (5,))]
+    said = "<script>alert(1)</script> consumer 1 with 950 kB/s is above 704 kB/s; at most 3 consumers are allowed"
+    return _told(HOSTILE, second, workers, reason="RATE_ABOVE_CAPACITY", limited_by="AT_MAXIMUM", detail=said, recommended=4,
+                 total_lag_records=1_204_551)  # fmt: skip

@@ -1,0 +1,129 @@
+"""The page's answers: as described, to this machine only unless the setting allows more, from a memory that is bounded."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from autoscaler.adapters.http.board import DECISIONS, HISTORY_S, STEP_S, STEPS, Board
+from autoscaler.adapters.http.endpoint import Endpoint
+from autoscaler.adapters.http.page import is_loopback
+from autoscaler.adapters.http.server import Answers
+from autoscaler.config.settings import Settings
+from tests.adapters.audit import audit_cases as cases
+from tests.adapters.http.example import HOSTILE, NAMES, QUIET, Example, told_at
+from tests.adapters.http.served import cycle
+from tests.config.files import MINIMAL
+from tests.fakes import FakeClock
+
+HERE = "127.0.0.1:9301"
+
+
+@pytest.fixture(scope="module")
+def example() -> Example:
+    return Example()
+
+
+def asked(answers: Answers, path: str, host: str = HERE) -> tuple[int, Any]:
+    answer = answers(path, "", host)
+    return answer.status, json.loads(answer.body)
+
+
+def strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that allows no field which it does not name."""
+    made = deepcopy(schema)
+    for kind in made["components"]["schemas"].values():
+        kind["additionalProperties"] = False
+    return made
+
+
+@pytest.mark.parametrize(("path", "at"), [("/api/groups", "/api/groups"), ("/api/groups/orders", "/api/groups/{name}")])
+def test_answers_are_as_the_description_says(example: Example, path: str, at: str) -> None:
+    answers = example.answers()
+    described = strict(asked(answers, "/api/openapi.json")[1])
+    reference = described["paths"][at]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    check = Draft202012Validator({**described, **reference})
+    said = asked(answers, path)[1]
+    assert not list(check.iter_errors(said))
+    assert list(check.iter_errors({**said, "now": "soon"})), "the description can be broken"
+    assert list(check.iter_errors({**said, "more": 1}))
+
+
+def test_every_group_is_found_by_its_name_whatever_is_in_it(example: Example) -> None:
+    status, said = asked(example.answers(), "/api/groups/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%2F%26%22%27")
+    assert (status, said["group"]["name"]) == (200, HOSTILE)
+    assert asked(example.answers(), "/api/groups/other")[0] == 404
+    assert asked(example.answers(), "/api/other")[0] == 404
+
+
+def test_risk_waste_and_age_are_told(example: Example) -> None:
+    groups = {g["name"]: g for g in asked(example.answers(), "/api/groups")[1]["groups"]}
+    assert {name: g["risk"] for name, g in groups.items()} == {
+        "orders": "full", "bills": "none", QUIET: "old", HOSTILE: "overloaded",
+    }  # fmt: skip
+    assert groups["bills"]["waste"] == 4
+    assert groups[QUIET]["age_s"] == pytest.approx(60.0, abs=1.0)
+    assert [b["load"] for b in groups[HOSTILE]["bars"]] == [790e3, 950e3, None]
+
+
+def test_a_group_without_a_cycle_is_named() -> None:
+    board = Board(FakeClock(wall=cases.T0), lambda: (2, cases.T0 - 70), NAMES, old_s=10.0)
+    board.take(told_at(0)[0])
+    said = board.overview()
+    assert said["undecided"] == list(NAMES[1:])
+    assert said["audit_waiting_s"] == 70.0
+    assert board.group("bills") is None
+
+
+def test_what_is_kept_is_bounded_and_decisions_that_change_nothing_are_not() -> None:
+    clock = FakeClock(wall=cases.T0)
+    board = Board(clock, lambda: (0, None), (), old_s=10.0)
+    for second in range(3000):
+        clock.advance(1.0)
+        board.take(
+            cycle(at=clock.now(), group="g", recommended=2 + second // 10, actions=[{"what": "move"}] * 30 * (second == 2999))
+        )
+    kept = board.group("g")
+    assert kept is not None
+    assert len(kept["history"]) <= HISTORY_S / STEP_S + 1
+    assert clock.now() - kept["history"][0]["at"] <= HISTORY_S
+    assert len(kept["decisions"]) == DECISIONS
+    assert kept["decisions"][0]["at"] > kept["decisions"][1]["at"]
+    assert (len(kept["decisions"][0]["steps"]), kept["decisions"][0]["steps_all"]) == (STEPS, 30)
+    assert [d["recommended"] for d in kept["decisions"][1:3]] == [301, 300]
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/api/groups", "/api/openapi.json"])
+def test_only_this_machine_is_answered_unless_it_is_allowed(example: Example, path: str) -> None:
+    assert example.answers()(path, "", HERE).status == 200
+    assert example.answers()(path, "", "localhost:9301").status == 200
+    assert example.answers()(path, "", "[::1]:9301").status == 200
+    assert example.answers()(path, "", "rebound.example:9301").status == 403, "a name that means 127.0.0.1 for now"
+    assert example.answers()(path, "", "").status == 403
+    assert example.answers(anywhere=True)(path, "", "autoscaler.example").status == 200
+    assert example.answers()("/healthz", "", "autoscaler.example").status == 200
+
+
+@pytest.mark.parametrize(("listen", "page", "status"), [
+    ("127.0.0.1:9301", False, 200), ("0.0.0.0:9301", False, 403), ("0.0.0.0:9301", True, 200),
+])  # fmt: skip
+def test_the_address_decides_who_may_see_it(listen: str, *, page: bool, status: int) -> None:
+    made = Settings.model_validate({**MINIMAL, "http": {"listen": listen, "page": page}})
+    assert made.http.address is not None
+    endpoint = Endpoint(made, made.http.address, FakeClock(wall=cases.T0), lambda: (0, None))
+    told = cycle()
+    endpoint.take(told.line, told.loads, ())
+    handler: Any = endpoint._server._handler
+    assert handler.answers("/api/groups", "", HERE).status == status
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
+def test_a_loopback_address_is_known(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example", ""])  # noqa: S104  nothing is bound
+def test_another_address_is_not_taken_for_one(host: str) -> None:
+    assert not is_loopback(host)
