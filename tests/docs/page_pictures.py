@@ -11,9 +11,9 @@ from tests.browser.chromium import launched
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 PICTURES: tuple[tuple[str, str, int, int, Literal["light", "dark"]], ...] = (
-    ("page-groups", "/", 1280, 720, "light"),
-    ("page-group", "/#orders", 1280, 1150, "light"),
-    ("page-groups-dark", "/", 1280, 720, "dark"),
+    ("page-groups", "/", 1280, 760, "light"),
+    ("page-group", "/#orders", 1280, 1260, "light"),
+    ("page-groups-dark", "/", 1280, 760, "dark"),
     ("page-phone", "/", 360, 800, "dark"),
 )
 

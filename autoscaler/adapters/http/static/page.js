@@ -135,8 +135,8 @@ function bars(g) {
 const ratio = (bar) => (bar.load === null || !bar.capacity ? -1 : bar.load / bar.capacity);
 function card(g) {
   const said = risk(g);
-  const lag = g.lag_records === null ? "unknown" : `${count(g.lag_records)} records${g.lag_s === null ? "" : `, ${seconds(g.lag_s)}`}`;
-  const figures = [["consumers", consumers(g.consumers_now, g.consumers)], ["load takes", count(g.recommended)], ["lag", lag], ["rate", bytes(g.bytes_per_s)]];
+  const figures = [["consumers", consumers(g.consumers_now, g.consumers)], ["load takes", count(g.recommended)], ["lag", count(g.lag_records)],
+    ["behind", seconds(g.lag_s)], ["rate", bytes(g.bytes_per_s)]];
   return element("li", {},
     element("div", { class: "name" },
       element("a", { href: `#${encodeURIComponent(g.name)}` }, g.name),
