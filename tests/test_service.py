@@ -48,8 +48,9 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
     ended: list[object] = []
     there: Any = SimpleNamespace(start=lambda: None)
     job: Any = SimpleNamespace(
-        stop=threading.Event(), watchdog=there, upkeep=there, endpoint=None, measured_once=True, exit_code=0
+        stop=threading.Event(), watchdog=there, upkeep=there, endpoint=None, notifications=None, exit_code=0
     )
+    job.followed = SimpleNamespace(anew=None)
     job.on_snapshots = job.close = lambda *_: None
     session: Any = SimpleNamespace(stop=lambda: None)
     builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: session))
@@ -66,7 +67,7 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
     monkeypatch.setattr("autoscaler.service.query.ended_by_itself", lambda spark, _: ended.append(spark))
     file = tmp_path / "autoscaler.yaml"
     file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
-    settings = load(file)
+    job.settings = settings = load(file)
     assert service.run(settings, FollowedFile(file, settings)) == Exit.FAILED
     assert ended == [session]
 
@@ -77,7 +78,40 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
 def test_an_orderly_end_that_leaves_rows_unwritten_is_told_by_its_exit_code(left: int, before: int, code: int) -> None:
     closing: Any = SimpleNamespace(stop=lambda: None, close=lambda *_: None)
     job: Any = SimpleNamespace(watchdog=closing, endpoint=None, upkeep=closing, clusters=closing, lines=closing, names=[])
+    job.notifications = None
     job.sites, job.audit, job.exit_code = (closing,), SimpleNamespace(close=lambda: left), before
     job._leave = lambda _: None
     service.Job.close(job)
     assert job.exit_code == code
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
+    left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "autoscaler.yaml"
+    file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
+    settings = load(file)
+    followed: Any = SimpleNamespace(anew=settings, made_anew=lambda: settings)
+    made: list[SimpleNamespace] = []
+
+    def make(_s: object, _spark: object, _f: object, stop: threading.Event) -> SimpleNamespace:
+        made.append(SimpleNamespace(stop=stop, exit_code=Exit.UNWRITTEN if left else 0, clock=None))
+        return made[-1]
+
+    def run(job: SimpleNamespace, _: object) -> None:
+        if len(made) == 2:
+            job.exit_code = 0
+            job.stop.set()
+
+    builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: SimpleNamespace(stop=lambda: None)))
+    monkeypatch.setattr(service, "greet", lambda *_: None)
+    monkeypatch.setattr(service, "_greeted_anew", lambda _: ())
+    monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
+    monkeypatch.setattr(service, "Job", make)
+    monkeypatch.setattr(service, "_run_until_over", run)
+    monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
+    monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
+    assert service.run(settings, followed) == 0
+    assert len(made) == 2
