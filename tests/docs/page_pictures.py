@@ -20,7 +20,7 @@ PICTURES: tuple[tuple[str, str, int, int, Literal["light", "dark"]], ...] = (
 
 def main() -> None:
     """Write each picture."""
-    server = Server(("127.0.0.1", 0), Example().answers())
+    server = Server(("127.0.0.1", 0), Example(plain=True).answers())
     server.start()
     try:
         with sync_playwright() as playwright:

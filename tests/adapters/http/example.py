@@ -14,6 +14,8 @@ from tests.adapters.http.served import cycle
 from tests.fakes import FakeClock
 
 HOSTILE = "<img src=x onerror=alert(1)>/&\"'"
+SCRIPT = "<script>alert(1)</script>"
+PLAIN = "payments"  # in place of that
 QUIET = "telemetry-archive-of-all-regions-and-tenants.v2"
 NAMES = ("orders", "bills", QUIET, HOSTILE)
 ABLE = 800e3
@@ -21,14 +23,18 @@ LASTS_S = 900
 
 
 class Example:
-    """A board that four groups were told to, with the answers that serve it; its clock stands at the last cycle."""
+    """A board that four groups were told to, with the answers that serve it; its clock stands at the last cycle.
 
-    def __init__(self) -> None:
+    ``plain`` leaves out what only tests want to see, for the documentation's pictures.
+    """
+
+    def __init__(self, *, plain: bool = False) -> None:
         self.clock = FakeClock(wall=cases.T0 + LASTS_S)
-        self.board = Board(self.clock, lambda: (0, None), NAMES, old_s=10.0)
+        names = tuple(PLAIN if plain and n == HOSTILE else n for n in NAMES)
+        self.board = Board(self.clock, lambda: (0, None), names, old_s=10.0)
         for second in range(0, LASTS_S + 1, 5):
             for told in told_at(second):
-                self.board.take(told)
+                self.board.take(_plainly(told) if plain else told)
 
     def answers(self, *, anywhere: bool = False) -> Answers:
         """Return what serves the board."""
@@ -40,6 +46,14 @@ class Example:
 def told_at(second: int) -> tuple[Cycle, ...]:
     """Return the groups' cycles of one second."""
     return _orders(second), _bills(second), _telemetry(second), _hostile(second)
+
+
+def _plainly(told: Cycle) -> Cycle:
+    lags = {"orders": 0.4, "bills": 0.2, QUIET: 6.1, HOSTILE: 95.0}
+    group, detail = told.line["group"], str(told.line["detail"]).removeprefix(f"{SCRIPT} ")
+    changed = {"group": PLAIN if group == HOSTILE else group, "detail": detail}
+    loads = tuple(replace(x, lag_s=lags[group]) for x in told.loads)
+    return replace(told, line={**told.line, **changed}, loads=loads)
 
 
 def worker(slot: int | None, name: str, load: float | None, partitions: tuple[int, ...], **more: object) -> Mapping[str, object]:
@@ -106,6 +120,6 @@ def _telemetry(second: int) -> Cycle:
 
 def _hostile(second: int) -> Cycle:
     workers = [worker(0, "<b>w</b>", 790e3, (0, 1)), worker(1, "w-1", 950e3, (2, 3, 4)), worker(2, "w-2", None, (5,))]
-    said = "<script>alert(1)</script> consumer 1 with 950 kB/s is above 704 kB/s; at most 3 consumers are allowed"
+    said = f"{SCRIPT} consumer 1 with 950 kB/s is above 704 kB/s; at most 3 consumers are allowed"
     return _told(HOSTILE, second, workers, reason="RATE_ABOVE_CAPACITY", limited_by="AT_MAXIMUM", detail=said, recommended=4,
                  total_lag_records=1_204_551)  # fmt: skip
