@@ -310,9 +310,15 @@ class ManagedConsumer:
         with suppress(KafkaException):  # then the client's own first fetch finds out what is wrong
             for topic in meant(self._offsets.client, self._settings.topics, _LOOK_S):
                 partitions += len(self._offsets.client.list_topics(topic, _LOOK_S).topics[topic].partitions)
+        settings = fetching(self._settings.batch_size_bytes, partitions)
+
+        def make() -> Consumer:
+            return Consumer(self._client(**settings))
+
         return Intake(
-            Consumer(self._client(**fetching(self._settings.batch_size_bytes, partitions))),
+            make(),
             self._now,
+            make=make,
             batch_size_bytes=self._settings.batch_size_bytes,
             wait_time_s=self._settings.wait_time_s,
             idle_s=self._settings.commit_interval_s,

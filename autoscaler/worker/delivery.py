@@ -9,7 +9,7 @@ is handed out of a partition that was released.
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -27,6 +27,7 @@ _IDLE_SLICE_S = 0.01  # the same when nothing has come for _IDLE_S
 _IDLE_S = 0.25
 _YIELD_S = 0.0005
 _LARGEST_FETCH = 10_000
+_SWAP_S = 0.05
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  (the client's name)
 _log = logging.getLogger(__name__)
 
@@ -240,8 +241,10 @@ class Intake:
         wait_time_s: float,
         idle_s: float,
         exactly_once: bool = False,
+        make: Callable[[], Consumer] | None = None,
     ) -> None:
         self.consumer = consumer
+        self._make = make  # another client like it
         self._exactly_once = exactly_once
         self.figures = Figures()
         self.runs: dict[tuple[str | None, int | None], Run] = {}
@@ -260,6 +263,7 @@ class Intake:
         self._stopped_in: dict[tuple[str, int], int] = {}  # the last fetch that may hold records of a run that was stopped
         self._unwanted: set[tuple[str, int]] = set()  # stopped, and still fetched by the client; the loop's thread only
         self._came_at = 0.0
+        self._in_vain = 0  # fetches in a row that have brought nothing, while the application had nothing in hand
 
     # --- the application's thread ---------------------------------------------------------------------------------------
 
@@ -284,7 +288,7 @@ class Intake:
             finally:  # also where a signal's handler raises, or the loop's thread would wait for the end of this one
                 self._fetched = self._fetches
             if came:
-                self._came_at = now
+                self._came_at, self._in_vain = now, 0
             if self._fresh and (seen := self._fresh.intersection(r for _, r in came)):
                 self._fresh.difference_update(seen)
                 _log.debug("arrived: %s", " ".join(f"{r.topic}-{r.tp.partition}" for r in seen))
@@ -292,6 +296,7 @@ class Intake:
             entries += came
             size += sum(len(m) for m, _ in came)
         if not entries:
+            self._in_vain += 1
             self._note_idle_positions()
             return None
         self._record_bytes = max(1.0, size / len(entries))
@@ -420,6 +425,24 @@ class Intake:
                 client.incremental_unassign(gone)
         self._stopped_in.update(dict.fromkeys(self._unwanted, self._fetches))
         self._unwanted.clear()
+
+    @property
+    def in_vain(self) -> int:
+        """Return how many times in a row the application has asked for records and none has come."""
+        return self._in_vain
+
+    def renew(self) -> None:
+        """Go on with another client, each run from where it is; what the one before may still bring counts once."""
+        if self._make is None:
+            return
+        with self._client():
+            old, self.consumer = self.consumer, self._make()
+            self._unwanted.clear()
+            self.consumer.assign([TopicPartition(r.topic, r.tp.partition, r.position) for r in self.runs.values()])
+            time.sleep(_SWAP_S)  # a fetch that had taken the old client before has begun by then
+            while self._fetched < self._fetches:
+                time.sleep(0.001)
+        old.close()
 
     @contextmanager
     def _client(self) -> Iterator[Consumer]:

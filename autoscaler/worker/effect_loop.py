@@ -38,6 +38,7 @@ from autoscaler.worker.clock import Elapsed, boot_id
 from autoscaler.worker.commit_client import CommitClient
 from autoscaler.worker.control_log import ControlLog, LogEntry, LogPlace
 from autoscaler.worker.delivery import Intake, Lease, Run
+from autoscaler.worker.fetch_watch import FetchWatch
 from autoscaler.worker.idle_reason import Waiting
 from autoscaler.worker.offsets import Offsets
 from autoscaler.worker.settings import WorkerSettings
@@ -49,6 +50,7 @@ _CLIENT_S = 180.0  # a call of a client that has not come back by then never wil
 _UNHEARD = 0.3  # of the lease: three heartbeats without an answer
 _NAP_S = 1.0  # between two looks of the heartbeat thread; more than that, the whole process was stopped
 _FENCE_S = 5.0
+_END_S = 1.0
 _AGAIN_S = 0.1  # between two tries of something that failed
 _log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class Loop:
         self._names: dict[str, str] = {}  # topic id -> name, of every plan read
         self._lapsed_at: float | None = None
         self._given_back: tuple[Released, ...] = ()  # with the lease, through no fault of a record
+        self._fetching = FetchWatch()
         self._rounds = 0  # how often the work thread has looked for work
         self._waiting = Waiting(named=settings.named)
         self._caught_up = threading.Event()
@@ -340,10 +343,18 @@ class Loop:
                 self._read_offsets(tuple(asked))
             self._fetch_pending()
             self._guarded(self.intake.let_go)
+            self._renew_if_deaf()
             if (now := self._now()) >= commit_at:
                 commit_at = now + self._settings.commit_interval_s
                 self._offsets.commit(self._runs.values())
                 self._offsets.commit_again(self._runs.values(), now - self._state.recommit_s)
+
+    def _renew_if_deaf(self) -> None:
+        """Replace a client that brings nothing of what is in the log: after its broker has come back, one may do so for good."""
+        waiting = [r for r in self.intake.runs.values() if not (r.stopping or r.handed or r.out_of_range)]
+        if self._fetching.is_deaf(waiting, self.intake.in_vain, self._now(), lambda run: self._offsets.end(run, _END_S)):
+            _log.warning("fetching: the client brings nothing of what is in the log and is replaced")
+            self._guarded(self.intake.renew)
 
     def _queued(self) -> Iterator[Work]:
         """Wait for work and give all that has come: partitions that become free one by one are one request."""

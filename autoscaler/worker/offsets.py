@@ -197,6 +197,13 @@ class Offsets:
         """
         self._client.client.committed([TopicPartition(topic, 0)], timeout_s)
 
+    def end(self, run: Run, timeout_s: float) -> int | None:
+        """Return where a partition's log ends, asked with the client of commits; ``None`` if that is not known."""
+        try:
+            return int(self._client.client.get_watermark_offsets(TopicPartition(run.topic, run.tp.partition), timeout_s)[1])
+        except KafkaException:
+            return None
+
     def read(self, asked: Mapping[tuple[str, int], Tp], timeout_s: float) -> dict[Tp, int | None]:
         """Return what is committed, ``None`` where nothing is; a partition that cannot be read is absent, and said.
 

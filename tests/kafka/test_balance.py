@@ -267,6 +267,7 @@ groups: [{{group: g, topics: [^balanced-]}}]
 """
 
 
+@pytest.mark.timeout(1200)
 def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, tmp_path: Path, java: str) -> None:
     a, b, c = brokers.ids
     brokers.make([[a, b, c]] * 6)
@@ -285,7 +286,7 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
         try:
             until(
                 "two leaders on each broker", brokers.see, lambda v: brokers.leaders(v) == [a, a, b, b, c, c],
-                explain=lambda: out.read_text()[-3000:], every_s=2.0,
+                explain=lambda: out.read_text()[-3000:], every_s=2.0, within_s=600,
             )  # fmt: skip
             until("its end in the log", out.read_text, lambda said: said.count(": moved") >= 4, every_s=0.5)
             living = [p for p in below() if p.status() != psutil.STATUS_ZOMBIE]

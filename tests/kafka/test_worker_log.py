@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from autoscaler.devtools.broker import Broker
 from autoscaler.handover.codec import encode
 from autoscaler.handover.records import CONTROL_TOPIC, Incarnation, Tp
 from autoscaler.worker import control_log, effect_loop, idle_reason
+from autoscaler.worker.fetch_watch import FetchWatch
 from tests.kafka.in_process import Running, plan
 from tests.kafka.workers import Publisher, others_write
 from tests.until import until
@@ -119,3 +120,27 @@ def test_who_joins_a_log_into_which_others_write_all_the_time_gets_ready(
             until("the plan is followed", lambda: len(joined.got) == 3)
         finally:
             joined.close()
+
+
+def test_a_data_client_that_brings_nothing_of_what_is_there_is_replaced_and_nothing_comes_twice(
+    control: Publisher, running: Running, topic: str, produce: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a broker's restart a client may fetch nothing for good; one whose partitions are paused does the same."""
+    me, tps = control.incarnation("w-0"), [Tp(control.topic_id, n) for n in range(2)]
+    control.publish(plan(control, 1, {control.topic_id: topic}, dict.fromkeys(tps, me)))
+    control.holds(me, {0, 1})
+    produce(topic, {0: 50, 1: 50})
+    until("they are processed", lambda: len(running.got), lambda got: got == 100)
+    intake, loop = running.consumer._intake, running.consumer._loop
+    assert intake is not None
+    assert loop is not None
+    with intake._client() as deaf:
+        deaf.pause([TopicPartition(topic, n) for n in range(2)])
+    loop._fetching = FetchWatch(look_s=0.5)
+    produce(topic, {0: 50, 1: 50})
+    until("the rest is processed", lambda: len(running.got), lambda got: got >= 200)
+    assert intake.consumer is not deaf
+    assert sorted(running.got) == [(topic, p, n) for p in range(2) for n in range(100)]
+    assert [n for _, p, n in running.got if p == 0] == list(range(100)), "in order"
+    assert "brings nothing of what is in the log" in caplog.text
+    until("all of it is committed", lambda: control.committed(0).offset, lambda offset: offset == 100)
