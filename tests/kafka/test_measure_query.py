@@ -43,7 +43,7 @@ class Watched:
                     self.reads.add(p.partition, Read(ts, ts - took, ts + took, p.log_end or 0))
         self.batches.append((number, snapshots, measured))
 
-    def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 120.0) -> Mapping[str, LoadSnapshot]:
+    def until(self, holds: Callable[[Mapping[str, LoadSnapshot]], bool], within_s: float = 300.0) -> Mapping[str, LoadSnapshot]:
         seen = 0
 
         def look() -> Mapping[str, LoadSnapshot] | None:
