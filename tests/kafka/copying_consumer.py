@@ -39,9 +39,11 @@ class Stopping(Transactions):
         self._sent = False
 
     def _stop(self) -> None:
-        if HOLD.exists():
+        try:
             HOLD.rename(HOLD.with_suffix(f".{os.getpid()}"))
-            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # of the process this thread might go on for a moment
+        except FileNotFoundError:
+            return  # nothing holds, or another consumer has taken it
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # of the process this thread might go on for a moment
 
 
 def main() -> None:
