@@ -60,6 +60,18 @@ class Asked:
         now = datetime.fromtimestamp(SystemClock().now(), UTC)
         return cls(tables=tables, settings=settings, zone=zone_of(args.zone), now=now)
 
+    def span(self, args: argparse.Namespace) -> tuple[datetime, datetime]:
+        """Return from when on and until when a command is to look.
+
+        Raises:
+            TimeError: A time is none, or the second comes before the first.
+        """
+        until = self.now if args.until is None else moment(args.until, self.now, self.zone)
+        since = moment(args.since, self.now, self.zone)
+        if since > until:
+            raise TimeError(f"--since is {shown(since, self.zone)}, after --until, {shown(until, self.zone)}")
+        return since, until
+
     def health(self, latest: datetime) -> Health:
         """Return how the job is whose newest decision in the tables is this; the last minute may not be written yet."""
         flush_s = _FLUSH_S if self.settings is None else self.settings.audit.flush_s
@@ -79,10 +91,7 @@ def history(args: argparse.Namespace) -> int:
         TimeError: A time is none.
     """
     asked = Asked.of(args)
-    until = asked.now if args.until is None else moment(args.until, asked.now, asked.zone)
-    since = moment(args.since, asked.now, asked.zone)
-    if since > until:
-        raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
+    since, until = asked.span(args)
     tables = DecisionTables(asked.tables)
     spells = tables.spells(args.group, since, until)
     if not spells:

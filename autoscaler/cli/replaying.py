@@ -16,7 +16,7 @@ from rich.table import Table
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.cli.reading import Asked, nothing, terminal
-from autoscaler.cli.times import TimeError, moment, shown
+from autoscaler.cli.times import shown
 from autoscaler.errors import Exit
 from autoscaler.replay.redecide import COLUMNS, Replayed, Row, redecide, segments
 
@@ -36,10 +36,7 @@ def replay(args: argparse.Namespace) -> int:
         TimeError: A time is none.
     """
     asked = Asked.of(args)
-    until = asked.now if args.until is None else moment(args.until, asked.now, asked.zone)
-    since = moment(args.since, asked.now, asked.zone)
-    if since > until:
-        raise TimeError(f"--since is {shown(since, asked.zone)}, after --until, {shown(until, asked.zone)}")
+    since, until = asked.span(args)
     if args.policy is not None:
         from autoscaler.cli.what_if import compare  # noqa: PLC0415  loads the simulation
 
