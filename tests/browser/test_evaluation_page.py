@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from autoscaler.evaluation.page import page
-from tests.browser.chromium import MISSING, chromium, launched
 from tests.evaluation.small import small_results
 
 pytestmark = pytest.mark.browser
@@ -84,16 +83,6 @@ TABLES = """
   };
 })
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip(MISSING)
-    with sync_playwright() as playwright:
-        started = launched(playwright)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

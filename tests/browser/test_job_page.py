@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from autoscaler.adapters.http.server import Server
 from tests.adapters.http.example import LASTS_S, NAMES, QUIET, Example, told_at
-from tests.browser.chromium import MISSING, chromium, launched
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=20_000)  # a busy machine; the page asks every 2 s
@@ -23,16 +22,6 @@ OUTSIDE = """
   .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
   .map((e) => e.outerHTML.slice(0, 80))
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip(MISSING)
-    with sync_playwright() as playwright:
-        started = launched(playwright)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
