@@ -104,3 +104,27 @@ def test_a_failed_test_leaves_what_it_said_its_logs_and_where_its_threads_stood(
     assert "said before it failed" in left["call.txt"]
     assert "import time; time.sleep(600)" in left["stacks.txt"], "what it has started"
     assert "in wait" in left["stacks.txt"], "a thread that waits"
+
+
+ANOTHER_THREAD_DRAWS = """\
+    import random
+    import threading
+    from hypothesis import given, settings, strategies as st
+
+    @st.composite
+    def slowly(draw) -> int:
+        end = threading.Thread(target=random.random)
+        end.start()
+        end.join()
+        return draw(st.integers())
+
+    @settings(max_examples=3, deadline=None)
+    @given(slowly())
+    def test_it(number: int) -> None:
+        assert isinstance(number, int)
+    """
+
+
+def test_a_thread_of_a_client_that_draws_random_numbers_fails_no_property(tmp_path: Path) -> None:
+    done = run(tmp_path, ANOTHER_THREAD_DRAWS)
+    assert "1 passed" in done.stdout, done.stdout

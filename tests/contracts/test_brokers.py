@@ -1,5 +1,6 @@
 """One contract for ``ClusterAdmin`` and one for ``JournalLog``, kept by what tests use and by real brokers."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -55,7 +56,7 @@ class KafkaWorld:
         a, b, c = sorted(n.number for n in cluster.nodes)
         self.nodes = (a, b, c)
         self.admin: ClusterAdmin = KafkaClusterAdmin(cluster.connection())
-        self.topic = create_topic(cluster, f"balance-{id(self)}", 2, replicas=[[a, b], [a, b]])
+        self.topic = create_topic(cluster, f"balance-{uuid.uuid4().hex[:8]}", 2, replicas=[[a, b], [a, b]])
 
     def journal(self) -> JournalLog:
         from autoscaler.adapters.control_log.balance_journal import KafkaJournal  # noqa: PLC0415  as above
