@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 78 when the settings are wrong, 1 when something else failed."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _program(args[0], args[1:]) if args[:1] in (["demo"], ["check"]) else _command(args)
+        code = _program(args[0], args[1:]) if args[:1] in (["demo"], ["recheck"]) else _command(args)
         sys.stdout.flush()
     except BrokenPipeError:  # what reads the output has seen enough, as head has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
@@ -62,9 +62,9 @@ def _program(name: str, args: Sequence[str]) -> int:
             from autoscaler.devtools.demo import main as demo  # noqa: PLC0415  loads the clients
 
             return demo(args)
-        from autoscaler.devtools.recheck import main as check  # noqa: PLC0415  loads the clients
+        from autoscaler.devtools.recheck import main as recheck  # noqa: PLC0415  loads the clients
 
-        return check(args)
+        return recheck(args)
     except KeyboardInterrupt:  # before the program took over the signals
         return Exit.INTERRUPTED
 
@@ -92,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     command("validate", _validate, "say everything that is wrong with a configuration, all at once")
+    about = "ask the clusters: topics, groups, permissions one by one, and what the job would refuse; changes nothing"
+    asks = command("check", _check, about)
+    asks.add_argument("--json", action="store_true", help="print as JSON, with the permissions that are there, too")
     schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
     schema.set_defaults(run=_schema)
     status = command("status", _status, "watch a job: is it alive, consumers, rates, lag, the last decision and its reason")
@@ -135,7 +138,7 @@ def _add_others(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     completion.add_argument("shell", metavar="SHELL", choices=("bash",), help="bash")
     completion.set_defaults(run=_completion)
     commands.add_parser("demo", help="run the whole loop on an embedded broker (demo --help)", add_help=False)
-    commands.add_parser("check", help="recompute from the outside what a demo run claims (check --help)", add_help=False)
+    commands.add_parser("recheck", help="recompute from the outside what a demo run claims (recheck --help)", add_help=False)
 
 
 def _validate(args: argparse.Namespace) -> int:
@@ -159,6 +162,12 @@ def _validate(args: argparse.Namespace) -> int:
     ]
     sys.stdout.write(f"{args.config}: fine; groups {groups}; state in {settings.root}{''.join(elsewhere)}\n")
     return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from autoscaler.cli.checking import check  # noqa: PLC0415  loads the clients
+
+    return check(args)
 
 
 def _schema(_args: argparse.Namespace) -> int:

@@ -59,7 +59,7 @@ def acting(options: Options, console: Console) -> int:
     stage.close()
     if options.keep:
         console.print(
-            f"check again with: .venv/bin/autoscaler check --run-dir {options.run.root}", highlight=False, soft_wrap=True
+            f"check again with: .venv/bin/autoscaler recheck --run-dir {options.run.root}", highlight=False, soft_wrap=True
         )
     return code
 

@@ -295,7 +295,7 @@ def test_a_wrong_command_is_refused_with_what_there_is() -> None:
     done = started("scale")
     assert done.returncode == 2
     assert "validate" in done.stderr
-    for command in ("demo", "check"):
+    for command in ("demo", "recheck"):
         assert "usage" in run(command, "--help").stdout
 
 

@@ -45,7 +45,19 @@ def test_commands_options_and_files_are_offered(tmp_path: Path, words: list[str]
 
 
 def test_every_command_is_offered(tmp_path: Path) -> None:
-    commands = {"validate", "schema", "status", "history", "explain", "release", "workers", "demo", "check", "completion"}
+    commands = {
+        "validate",
+        "schema",
+        "status",
+        "history",
+        "explain",
+        "release",
+        "workers",
+        "demo",
+        "check",
+        "recheck",
+        "completion",
+    }
     assert commands <= offered(tmp_path, "")
 
 

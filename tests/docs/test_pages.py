@@ -223,7 +223,7 @@ def granted(user: str, block: str) -> set[Grant]:
 
 
 def test_the_commands_that_give_permissions_give_those_that_are_shown_to_be_enough() -> None:
-    ((_, block),) = blocks(DOCS / "reference" / "permissions.md")
+    (_, block), *_ = blocks(DOCS / "reference" / "permissions.md")
     always, advising, acting = block.split("# mode")[0], *(f"# mode{part}" for part in block.split("# mode")[1:])
     implied = {(TOPIC, "orders", DESCRIBE)}  # by Read
     assert granted("autoscaler", always + advising) - implied == set(of_adviser("orders", "orders").values())

@@ -237,7 +237,7 @@ def test_a_whole_run_is_green_and_can_be_checked_again(demo: Callable[..., Runni
     assert "all came out the same" in running.said
     assert_nothing_stays(running)
     again = subprocess.run(
-        [sys.executable, "-m", "autoscaler.cli", "check", "--run-dir", str(running.run)],
+        [sys.executable, "-m", "autoscaler.cli", "recheck", "--run-dir", str(running.run)],
         cwd=ROOT,
         capture_output=True,
         text=True,

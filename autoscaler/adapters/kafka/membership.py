@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
+from kafka.admin import ACLOperation
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription, ConsumerProtocolType
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -33,6 +34,7 @@ _STALE_READS = 3.0
 _STALE_S = 10.0
 _NOT_THERE = 69  # GROUP_ID_NOT_FOUND: there is no such group, or it is on the other protocol
 _RACKS = 3  # version of a subscription from which on it can name a rack
+_DEAD_DESCRIBED = 5  # version of the request up to which a group that is not there is described like the others
 _TYPES_LISTED = 5  # version of the request from which on groups are listed with their type
 _STATES = {
     "PreparingRebalance": "PREPARING_REBALANCING",
@@ -102,11 +104,7 @@ class KafkaGroupReader:
                 continue
             self._unreadable.pop(group, None)
             self._failures.pop(group, None)
-            kind, state, assignor, members = described
-            self._latest[group] = (
-                self._clock.monotonic(),
-                GroupMembers(state=state, kind=kind, assignor=assignor, members=members, at=self._clock.now()),
-            )
+            self._latest[group] = (self._clock.monotonic(), _as_read(described, self._clock.now()))
 
     def _not_understood(self, group: str, why: str) -> None:
         """Forget what the group was, and say why, once for as long as that stays."""
@@ -119,6 +117,24 @@ class KafkaGroupReader:
 
 _Described = tuple[str, str, str, tuple[Member, ...]]  # kind, state, assignor, members
 _Found = dict[str, _Described | int | str]  # by group; or the error code that its coordinator gave, or why it makes no sense
+Described = GroupMembers | str  # or why it could not be read
+
+
+def _as_read(described: _Described, at: float) -> GroupMembers:
+    kind, state, assignor, members = described
+    return GroupMembers(state=state, kind=kind, assignor=assignor, members=members, at=at)
+
+
+def describe(admin: KafkaAdminClient, groups: Sequence[str], at: float) -> dict[str, Described]:
+    """Ask once, now (``at``, wall clock in s), what groups are, with a client that is connected."""
+    found = _Asking(admin).describe(groups)
+    said = {g: named(d) if isinstance(d, int) else d for g, d in found.items()}
+    return {g: d if isinstance(d, str) else _as_read(d, at) for g, d in said.items()}
+
+
+def operations_on(admin: KafkaAdminClient, group: str) -> frozenset[str]:
+    """Return what this user may do with a group, whether it exists and whatever its protocol is, as ``READ``."""
+    return _Asking(admin).operations(group)
 
 
 class _Asking:
@@ -141,6 +157,16 @@ class _Asking:
         for node, here in by_node.items():
             found |= self._of_node(node, here)
         return found
+
+    def operations(self, group: str) -> frozenset[str]:
+        """Return what this user may do with a group."""
+        where = self._send(FindCoordinatorRequest(key_type=0, coordinator_keys=[group], min_version=4), None).coordinators[0]
+        if where.error_code:
+            return frozenset()
+        # up to this version one that does not exist, or is on the new protocol, is described as a dead one, with operations
+        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True, max_version=_DEAD_DESCRIBED)
+        answer = self._send(request, where.node_id).groups[0]
+        return frozenset(o.name for o in ACLOperation if o.value in (answer.authorized_operations or ()))
 
     def _of_node(self, node: int, groups: list[str]) -> _Found:
         found: _Found = {}

@@ -20,7 +20,7 @@ class Unpredictable:
     why: Finding
 
 
-_NO_CONSUMERS = frozenset({"SHARE", "STREAMS", "OTHER"})
+NO_CONSUMERS = frozenset({"SHARE", "STREAMS", "OTHER"})
 _BY_RACK = frozenset({Assignor.RANGE, Assignor.STICKY, Assignor.COOPERATIVE_STICKY})  # KIP-881, in the classic protocol only
 _BY_HOLDER = frozenset({Assignor.STICKY, Assignor.COOPERATIVE_STICKY, Assignor.UNIFORM})  # what they give is what was held
 _PROTOCOLS = {"CLASSIC": frozenset(Assignor) - {Assignor.UNIFORM}, "CONSUMER": frozenset({Assignor.RANGE, Assignor.UNIFORM})}
@@ -37,7 +37,7 @@ def read_group(
         topic_ids: Kafka's ids of those topics.
         leaving: Members in the order in which they would be ended, if that is known.
     """
-    if members.kind in _NO_CONSUMERS:
+    if members.kind in NO_CONSUMERS:
         return Unpredictable(why=Finding.of(What.NOT_CONSUMERS, kind=members.kind))
     if not members.members:
         return Unpredictable(why=Finding.of(What.NO_MEMBERS))

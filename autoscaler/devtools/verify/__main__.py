@@ -55,7 +55,7 @@ def write(findings: Sequence[Finding], file: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check a run and return the exit code: 0 all holds, 1 something is broken, 2 something cannot be read."""
-    parser = argparse.ArgumentParser(prog="autoscaler check", description=(check.__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="autoscaler recheck", description=(check.__doc__ or "").partition("\n")[0])
     parser.add_argument("--run-dir", type=Path, required=True, help="directory of the run; holds run.json")
     parser.add_argument("--bootstrap", help="broker of the run, if it listens elsewhere by now")
     args = parser.parse_args(argv)
