@@ -40,7 +40,8 @@ class Statistics:
     Attributes:
         spreads: By goal.
         crowded_racks: Replicas that share a rack with another one of their partition although there are racks enough.
-        over_capacity: By how much brokers are above what they may be given, each in parts of that, added up.
+        over_capacity: By how much brokers are above what they may be given, each in parts of that, added up; of one that may be
+            given nothing, in parts of the mean load.
         balancedness: From 0 to 100: the part of brokers in their bands, by weight.
     """
 
@@ -99,7 +100,9 @@ def statistics(problem: Problem, state: State) -> Statistics:
             worst_score=float(band.score(load).min()),
             excess=float(np.sqrt((excess**2).sum()) / band.mean) if band.mean else 0.0,
         )
-    over = np.where(loads > problem.limit * (1 + _ROUNDING), loads / problem.limit - 1.0, 0.0)
+    over = np.zeros_like(loads)
+    parts = np.where(problem.limit > 0, problem.limit, loads.mean(axis=0))  # a full disk leaves nothing to measure by
+    np.divide(loads - problem.limit, parts, out=over, where=loads > problem.limit * (1 + _ROUNDING))
     weights = np.array([g.weight for g in problem.goals if g.name in spreads])
     inside = np.array([1.0 - s.outside / max(1, counted.sum()) for s in spreads.values()])
     return Statistics(

@@ -115,6 +115,17 @@ def test_capacity_is_never_exceeded_and_what_is_above_it_is_relieved() -> None:
     assert plan.becomes.over_capacity == 0
 
 
+def test_brokers_whose_disks_leave_no_room_are_relieved_and_get_nothing() -> None:
+    capacity = {"storage": np.array([0.0, 20.0, 0.0]) * MIB}
+    snapshot = of_replicas([[0]] * 4 + [[1]] + [[2]] * 3, size=[5.0] * 8, capacity=capacity)
+    plan = balance(snapshot, STORAGE)
+    assert np.bincount(plan.after.broker, minlength=3)[1] == 4, "as many as it may be given"
+    assert 0 < plan.becomes.over_capacity < plan.was.over_capacity
+    full = balance(replace(snapshot, capacity={"storage": np.zeros(3)}), STORAGE)
+    assert full.was == full.becomes
+    assert np.isfinite(full.was.over_capacity)
+
+
 def test_slow_brokers_give_and_never_receive_offline_and_stale_ones_do_neither() -> None:
     snapshot = of_rates([10] * 9, [10] * 3, [10] * 3, [10])
     slow = balance(replace(snapshot, slow=flags(4, [3])), BYTES_IN)

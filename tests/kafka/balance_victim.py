@@ -21,12 +21,24 @@ RATE = 4 * 2.0**20
 
 
 def balancer(connection: dict[str, str | int | float | bool], topic: str, wanted: dict[str, object]) -> Balancer:
-    """Return a loop for which every partition of ``topic`` has the same load, all others have none and stay."""
+    """Return a loop for which every partition of ``topic`` has the same load, all others have none and stay.
+
+    However full this machine's disk is, it may be filled to its end.
+    """
     admin = KafkaClusterAdmin(connection)
     seen = admin.observe(()).partitions
     others = tuple(sorted({p.topic for p in seen} - {topic}))
     balance = Balance.model_validate(
-        {"mode": "act", "rounds": 1, "smoothing_s": 0, "stays_s": 0, "every_s": 0.2, "excluded": others, **wanted}
+        {
+            "mode": "act",
+            "rounds": 1,
+            "smoothing_s": 0,
+            "stays_s": 0,
+            "every_s": 0.2,
+            "disk_ratio": 1,
+            "excluded": others,
+            **wanted,
+        }
     )
 
     def rates() -> dict[TopicPartition, Rate]:
