@@ -20,6 +20,7 @@ from autoscaler.config.permissions import OWN, OWN_IDS, Need, Resource, needed
 from autoscaler.config.settings import Group, load
 from autoscaler.core.assignors.group_reader import NO_CONSUMERS, Unpredictable, read_group, unplaceable
 from autoscaler.core.messages import in_words, many
+from autoscaler.core.rules.readiness import foreign
 from autoscaler.errors import Exit, TransientError
 from autoscaler.model import Finding, GroupMembers, TopicPartition
 from autoscaler.model.findings import What
@@ -83,7 +84,8 @@ def _of_cluster(cluster: Cluster, groups: Sequence[Group]) -> list[Checked]:
 def judged(cluster: Cluster, group: Group, seen: Seen) -> Checked:
     """Return what was seen of a cluster as an answer about one group that is on it."""
     members = seen.groups[group.group].members
-    consumed = {t: seen.topics[t] for t in sorted(wanted(group.topics, seen.topics))}
+    there = [t for t in seen.topics if _there(t, seen)]  # a pattern does not mean what only another group names
+    consumed = {t: seen.topics[t] for t in sorted(wanted(group.topics, there))}
     placed = group.assignment == "native" and not isinstance(members, str) and any(m.name for m in members.members)
     needs = [n for n in needed(group, tuple(consumed), placed=placed) if not (n.operation == "Create" and _there(n.name, seen))]
     permissions = tuple((n, _allowed(n, seen)) for n in needs)
@@ -145,10 +147,7 @@ def _refused(group: Group, consumed: Mapping[str, SeenTopic], found: Described, 
 
 
 def _foreign(group: Group, found: GroupMembers) -> Finding | None:
-    if group.mode != "act" or not found.members:
-        return None
-    clients, hosts = sorted({m.client_id for m in found.members}), sorted({m.host for m in found.members})
-    return Finding.of(What.FOREIGN_MEMBERS, members=len(found.members), clients=clients, hosts=hosts)
+    return foreign(found.members) if group.mode == "act" and found.members else None
 
 
 def _native(group: Group, consumed: Mapping[str, SeenTopic], found: GroupMembers, *, placed: bool) -> Finding | None:

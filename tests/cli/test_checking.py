@@ -1,11 +1,17 @@
 """What ``autoscaler check`` makes of what a cluster shows: the page's example, and a cluster without any permissions."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from autoscaler.adapters.kafka.membership import operations_on
 from autoscaler.adapters.kafka.permissions import Seen, SeenGroup, SeenTopic
 from autoscaler.cli.checking import judged, lines
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.settings import Group
+from autoscaler.errors import TransientError
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 from autoscaler.model import GroupMembers, Member
 
@@ -51,3 +57,24 @@ def test_what_only_makes_it_better_leaves_it_fine() -> None:
     assert said[0] == "orders: fine"
     assert sum(line.startswith("  without: ") for line in said) == 4
     assert len(checked.commands) == 3, "one for each resource"
+
+
+def test_a_pattern_does_not_mean_a_topic_that_only_another_group_names() -> None:
+    describe = frozenset({"DESCRIBE"})
+    shown = seen(ids=True, topic=describe, group=describe, cluster=frozenset())
+    absent = {**shown.topics, "orders-late": SeenTopic(partitions=None, allowed=None)}
+    pattern = ORDERS.model_copy(update={"topics": ("^orders",)})
+    checked = judged(CLUSTER, pattern, replace(shown, topics=absent))
+    assert checked.fine, checked.refused
+    named = judged(CLUSTER, ORDERS.model_copy(update={"topics": ("orders", "orders-late")}), replace(shown, topics=absent))
+    assert named.refused == ("topic orders-late is not there",)
+
+
+@pytest.mark.parametrize("at", ["coordinator", "description"])
+def test_a_coordinator_that_does_not_answer_is_not_read_as_a_missing_permission(at: str) -> None:
+    found = SimpleNamespace(error_code=14 * (at == "coordinator"), node_id=1)
+    described = SimpleNamespace(error_code=14, authorized_operations=set())
+    answers = iter([SimpleNamespace(coordinators=[found]), SimpleNamespace(groups=[described])])
+    admin = SimpleNamespace(_manager=SimpleNamespace(run=lambda _: next(answers)))
+    with pytest.raises(TransientError, match="group orders: CoordinatorLoadInProgressError"):
+        operations_on(admin, "orders")

@@ -23,7 +23,7 @@ from autoscaler.adapters.kafka.messages import ConsumerGroupDescribeRequest
 from autoscaler.clients.kafka_python import ClientError, connect, named, translate
 from autoscaler.clients.secrets import resolve_secrets
 from autoscaler.concurrency import started
-from autoscaler.errors import AutoscalerError
+from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.handover.placement_record import introduced
 from autoscaler.model import GroupMembers, Member, TopicPartition
 from autoscaler.ports import Clock
@@ -133,7 +133,11 @@ def describe(admin: KafkaAdminClient, groups: Sequence[str], at: float) -> dict[
 
 
 def operations_on(admin: KafkaAdminClient, group: str) -> frozenset[str]:
-    """Return what this user may do with a group, whether it exists and whatever its protocol is, as ``READ``."""
+    """Return what this user may do with a group, whether it exists and whatever its protocol is, as ``READ``.
+
+    Raises:
+        TransientError: Its coordinator does not say so.
+    """
     return _Asking(admin).operations(group)
 
 
@@ -161,11 +165,12 @@ class _Asking:
     def operations(self, group: str) -> frozenset[str]:
         """Return what this user may do with a group."""
         where = self._send(FindCoordinatorRequest(key_type=0, coordinator_keys=[group], min_version=4), None).coordinators[0]
-        if where.error_code:
-            return frozenset()
         # up to this version one that does not exist, or is on the new protocol, is described as a dead one, with operations
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True, max_version=_DEAD_DESCRIBED)
-        answer = self._send(request, where.node_id).groups[0]
+        answer = where if where.error_code else self._send(request, where.node_id).groups[0]
+        if answer.error_code:  # says nothing of permissions: those that are not told would read as missing
+            msg = f"group {group}: {named(answer.error_code)}"
+            raise TransientError(msg)
         return frozenset(o.name for o in ACLOperation if o.value in (answer.authorized_operations or ()))
 
     def _of_node(self, node: int, groups: list[str]) -> _Found:

@@ -58,8 +58,8 @@ class Seen:
 
 
 def look(
-    connection: Connection, topics: Sequence[tuple[str, ...]], groups: Sequence[str], *, own: Collection[str], take: str | None,
-) -> Seen:  # fmt: skip
+    connection: Connection, topics: Sequence[tuple[str, ...]], groups: Sequence[str], *, own: Collection[str], take: str | None
+) -> Seen:
     """Ask a cluster.
 
     Args:

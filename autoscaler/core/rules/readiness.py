@@ -1,5 +1,6 @@
 """What must be known before a group is sized: who consumes, which partitions there are, their rates, and that they are fresh."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step, error_of
@@ -7,7 +8,7 @@ from autoscaler.core.rules import native
 from autoscaler.core.rules.beside import unmatched
 from autoscaler.core.rules.scaling import grow
 from autoscaler.core.rules.unassigned import no_rates
-from autoscaler.model import Finding, Reason
+from autoscaler.model import Finding, Member, Reason
 from autoscaler.model.findings import What
 
 _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING")
@@ -16,11 +17,13 @@ _REBALANCING = ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", 
 def refuse_foreign(cycle: Cycle) -> Step | None:
     """Touch nothing while members subscribe under the group id of a managed group: they follow no plan."""
     listed = cycle.kind.listed
-    if not listed:
-        return None
-    clients, hosts = sorted({m.client_id for m in listed}), sorted({m.host for m in listed})
-    finding = Finding.of(What.FOREIGN_MEMBERS, members=len(listed), clients=clients, hosts=hosts)
-    return Step(reason=Reason.PAUSED, findings=(finding,), inert=True)
+    return Step(reason=Reason.PAUSED, findings=(foreign(listed),), inert=True) if listed else None
+
+
+def foreign(members: Collection[Member]) -> Finding:
+    """Return what is said of members that subscribe under the group id of a managed group."""
+    clients, hosts = sorted({m.client_id for m in members}), sorted({m.host for m in members})
+    return Finding.of(What.FOREIGN_MEMBERS, members=len(members), clients=clients, hosts=hosts)
 
 
 def need_joined(cycle: Cycle) -> Step | None:
