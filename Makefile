@@ -11,7 +11,7 @@ LOG := .run/logs
 TESTS ?= tests
 ARGS ?=
 UNIT_PROCESSES ?= auto
-PROCESSES ?= 3
+PROCESSES ?= 4
 export PYTHONUNBUFFERED := 1
 
 .PHONY: help install develop java browser prometheus jars demo check unit test kubernetes-test chaos bench evaluate docs clean
@@ -67,7 +67,7 @@ check: .venv/developed ## style, types and layers
 unit: .venv/tested .venv/kernels ## every test that needs neither Java nor jars nor a browser: a minute or two
 	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) $(TESTS) $(ARGS)
 
-# Most tests of a broker or a job wait: three processes keep two cores busy. ARGS="-n 0" runs them one after the other.
+# Most tests of a broker wait, and one job runs at a time (tests/scheduling.py): four processes keep two cores busy. ARGS="-n 0" runs them one after the other.
 test: develop jars browser prometheus ## every test but those of make chaos and make kubernetes-test: unit, and the real broker, Spark, Delta, browser and Prometheus
 	@$(BIN)/python -m autoscaler.devtools.class_archive >/dev/null
 	$(BIN)/python -m pytest -m "not slow and not kubernetes" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS)

@@ -4,7 +4,6 @@ Which tests ``make unit`` runs is decided here and nowhere else (``NEEDS``, ``FO
 that fails leaves what it said, logs and stacks in ``.run/failed``.
 """
 
-import functools
 import gc
 import os
 import re
@@ -22,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from autoscaler import jars
 from autoscaler.devtools.broker import Broker, Cluster
 from tests import evidence
+from tests.scheduling import shares
 from tests.until import until
 
 if TYPE_CHECKING:
@@ -48,9 +48,6 @@ MARKS = {
     "slow": "longer than a minute; part of make chaos, left out of make test",
 }
 HEAVY = {"spark": 2, "broker": 1}
-# A Spark session takes 15 s of processor time to start, and three brokers 8 % of a core for as long as they are there: files that
-# name one of these share it in one process
-DEAR = ("SparkSession", "three_brokers", "secure_broker")
 NO_JAVA = """\
 #!/bin/sh
 echo "$PPID: java $*" >>"{told}"
@@ -108,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
         limit = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
-    items.sort(key=lambda i: (not _shares(i.path), -heaviest[i.path], -longest[i.path], -many[i.path], i.path))
+    items.sort(key=lambda i: (not shares(i.path), -heaviest[i.path], -longest[i.path], -many[i.path], i.path))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,21 +113,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """With ``--dist loadfile``: the tests of a file in one process, and files that share what is dear in the same one."""
     if config.getoption("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  the hook is called only where it is installed
-
-    class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", 1)[0]
-            return _shares(ROOT / file) or file
+    from tests.scheduling import Sharing  # noqa: PLC0415  xdist is there wherever this is asked
 
     return Sharing(config, log)
-
-
-@functools.cache
-def _shares(file: Path) -> str:
-    """Return which dear thing of a whole run the tests of a file share with others; empty: none."""
-    text = file.read_text(encoding="utf-8")
-    return next((dear for dear in DEAR if dear in text), "")
 
 
 def pytest_collection_finish() -> None:
@@ -268,6 +253,13 @@ def create_topic(cluster: Cluster, name: str, partitions: int = 1, *, replicas: 
 
     until(f"{name} has its leaders", leaders, lambda found: len(found) == partitions and min(found) >= 0, within_s=30)
     return name
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  tests without a broker need no client
+
+    admin = AdminClient({**cluster.connection(), "log_level": 0})
+    admin.delete_topics([name])[name].result(30)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import faulthandler
 import re
 import shutil
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,11 +37,18 @@ def keep(item: pytest.Item, report: pytest.TestReport) -> Path:
         stacks.writelines(f"{line}\n" for line in _processes())
     for log in _brokers():
         _copy_end(log, place / "brokers" / f"{log.parent.name}-{log.name}")
-    folder = getattr(item, "funcargs", {}).get("tmp_path")
-    if isinstance(folder, Path):
+    for folder in _folders(getattr(item, "funcargs", {})):
         for file in _logs(folder):
             _copy_end(file, place / file.relative_to(folder))
     return place
+
+
+def _folders(given: Mapping[str, object]) -> Iterator[Path]:
+    """Return the test's own directory, and that of a job that it shares with others."""
+    for name, value in given.items():
+        folder = value if name == "tmp_path" else getattr(value, "directory", None)
+        if isinstance(folder, Path):
+            yield folder
 
 
 def _processes() -> Iterator[str]:

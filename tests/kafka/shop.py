@@ -26,6 +26,7 @@ from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC, GROUP, CAPACITY, PARTITIONS = "orders", "shop", 300_000.0, 8
+FLUSH_S = 20.0  # each write of rows takes a second of processor time
 COMMIT_S = 25.0  # what rows may wait for beyond ``flush_s``, when a starved machine takes its time to commit those before them
 MUST_HOLD = {
     "acknowledged is in the topic", "every record processed", "only records of the topic", "order per partition",
@@ -42,6 +43,8 @@ class Shop:
     directory: Path
     handover: Mapping[str, object] = field(default_factory=dict)
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _known: list[dict[str, object]] = field(default_factory=list)  # cycles that were read so far
+    _at: int = 0  # where the next one begins in their file
 
     def __post_init__(self) -> None:
         (self.directory / "processed").mkdir()
@@ -58,7 +61,7 @@ class Shop:
                     "clusters": [{"connection": {"bootstrap.servers": self.broker.bootstrap}}],
                     "state_dir": str(self.directory / "state"),
                     "measure": {"window": "5s"},
-                    "audit": {"flush": "5s"},
+                    "audit": {"flush": f"{FLUSH_S:.0f}s"},
                     **({"handover": dict(self.handover)} if self.handover else {}),
                     "groups": [group],
                 }
@@ -89,8 +92,14 @@ class Shop:
 
     def cycles(self, since: float = 0.0) -> list[dict[str, object]]:
         file = self.directory / "state" / "logs" / "cycles.jsonl"
-        lines = file.read_text().split("\n")[:-1] if file.exists() else []
-        return [c for c in map(json.loads, lines) if c["t"] >= since]
+        if file.exists():
+            with file.open("rb") as lines:
+                lines.seek(self._at)
+                new = lines.read().rpartition(b"\n")[0]
+            if new:
+                self._known.extend(map(json.loads, new.split(b"\n")))
+                self._at += len(new) + 1
+        return [c for c in self._known if float(str(c["t"])) >= since]
 
     def recorded(self) -> float:
         """Return the time of the latest cycle that has its row; 0 before the first."""
@@ -106,7 +115,7 @@ class Shop:
         def last() -> str:
             return "\n".join(f"{c['reason']} {c['limited_by']} {c['detail']}" for c in self.cycles()[-5:])
 
-        until(what, condition, explain=last, within_s=timeout_s)
+        until(what, condition, explain=last, within_s=timeout_s, every_s=0.1)
 
     def settles(self, what: str, since: float, timeout_s: float = 400.0) -> int:
         """Wait until a cycle after ``since`` finds all well; return how many consumers there are."""
@@ -179,7 +188,8 @@ class Shop:
         run = Run(
             bootstrap=self.broker.bootstrap, topic=TOPIC, group=GROUP, window_s=5, usable_bytes_per_s=0.8 * CAPACITY,
             load_from_s=began, load_to_s=ended, logs=self.directory / "processed", tables=self.directory / "state" / "tables",
-            cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced, flush_s=5 + COMMIT_S, paused=paused,
+            cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced,
+            flush_s=FLUSH_S + COMMIT_S, paused=paused,
         )  # fmt: skip
         return {f.rule: f for f in check(run)}
 

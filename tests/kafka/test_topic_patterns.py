@@ -1,14 +1,6 @@
 """Topics by pattern on a real broker: they come and go while everything runs, and all who ask mean the same ones."""
 
-import json
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-import yaml
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka.membership import KafkaGroupReader
@@ -18,23 +10,17 @@ from autoscaler.model import GroupMembers, LoadSnapshot, Observation, Reason, To
 from autoscaler.ports import PlanIntent
 from autoscaler.streaming.lag import GroupRules
 from tests.builders import moment, policy
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
 from tests.contracts.publishers import KafkaWorld
-from tests.kafka.conftest import Produce
 from tests.kafka.measuring import Measured
 from tests.kafka.permissions import DESCRIBE, TOPIC, Permissions
-from tests.kafka.shop import PARTITIONS, Shop
-from tests.kafka.shop import TOPIC as ORDERS
 from tests.until import until
+
+BATCH_S = 0.3  # between two batches, each of which asks brokers and computes: without a pause they keep a core busy
 
 
 def listed(snapshot: LoadSnapshot) -> set[str]:
     return {x.partition.topic for x in snapshot.loads}
-
-
-def delete(broker: Broker, topic: str) -> None:
-    admin = AdminClient({**broker.connection(), "log_level": 0})
-    admin.delete_topics([topic])[topic].result(30)
 
 
 def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(broker: Broker, group: str) -> None:
@@ -47,15 +33,25 @@ def test_a_topic_that_matches_is_measured_once_it_is_there_and_until_it_is_gone(
         first, other = create_topic(broker, f"{group}-in-1", 2), create_topic(broker, f"{group}-other", 1)
         create_topic(broker, f"{group}-in-1-dead", 1)
         each = {group: {first}, f"{group}-other": {other}}
-        until("each has its own", lambda: {g: listed(s) for g, s in measured.batch().items()}, lambda found: found == each)
+        until(
+            "each has its own",
+            lambda: {g: listed(s) for g, s in measured.batch().items()},
+            lambda found: found == each,
+            every_s=BATCH_S,
+        )
         second = create_topic(broker, f"{group}-in-2", 3)
-        until("the new one is known", lambda: measured.batch()[group], lambda found: found.known and len(found.loads) == 5)
-        delete(broker, second)
+        until(
+            "the new one is known",
+            lambda: measured.batch()[group],
+            lambda found: found.known and len(found.loads) == 5,
+            every_s=BATCH_S,
+        )
+        delete_topic(broker, second)
         only = lambda found: listed(found) == {first} and found.known and not found.lost  # noqa: E731
-        until("it is gone", lambda: measured.batch()[group], only)
-        delete(broker, first)
-        delete(broker, other)
-        until("the last of them goes too", measured.batch, lambda found: found == {})
+        until("it is gone", lambda: measured.batch()[group], only, every_s=BATCH_S)
+        delete_topic(broker, first)
+        delete_topic(broker, other)
+        until("the last of them goes too", measured.batch, lambda found: found == {}, every_s=BATCH_S)
 
 
 def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(secure_broker: Broker, group: str) -> None:
@@ -65,9 +61,9 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_deleted(sec
     try:
         with Measured(secure_broker.connection("job"), (GroupRules(group=group, topics=(f"^{group}-",)),)) as measured:
             both = lambda found: [listed(s) for s in found.values()] == [{kept, lost}]  # noqa: E731
-            until("brokers know of it", measured.batch, both)
+            until("brokers know of it", measured.batch, both, every_s=BATCH_S)
             permissions.revoke("job", (TOPIC, lost, DESCRIBE))
-            until("one is lost", measured.one, lambda found: listed(found) == {kept})
+            until("one is lost", measured.one, lambda found: listed(found) == {kept}, every_s=BATCH_S)
             assert measured.one().lost == {lost}
     finally:
         permissions.revoke("job")
@@ -86,9 +82,14 @@ def test_a_plan_names_what_a_pattern_means_by_now(broker: Broker, group: str) ->
             owner = world.until(lambda _: True).owner
             return set(owner) == {p for p in everything if p.topic != dead}
 
-        until("a plan", planned)
-        delete(broker, second)
-        until("only one is left", lambda: {p.topic for p in world.until(lambda _: True).owner}, lambda found: found == {first})
+        until("a plan", planned, every_s=BATCH_S)
+        delete_topic(broker, second)
+        until(
+            "only one is left",
+            lambda: {p.topic for p in world.until(lambda _: True).owner},
+            lambda found: found == {first},
+            every_s=BATCH_S,
+        )
     finally:
         world.close()
 
@@ -119,46 +120,9 @@ def test_a_native_group_that_subscribes_to_the_same_pattern_is_foretold_once_its
                 waits = {Reason.ASSIGNOR_UNPREDICTABLE, Reason.NOT_READY}
                 return listed(seen) == set(topics) and decision.reason not in waits and decision.consumers_now == 1
 
-            until("what was foretold", lambda: foretold(reader.members(group)))
+            until("what was foretold", lambda: foretold(reader.members(group)), every_s=BATCH_S)
             topics.append(create_topic(broker, f"{group}-2", 2))
-            until("what was foretold", lambda: foretold(reader.members(group)))
+            until("what was foretold", lambda: foretold(reader.members(group)), every_s=BATCH_S)
     finally:
         reader.close()
         consumer.close()
-
-
-@pytest.fixture
-def shop(own_broker: Broker, tmp_path: Path) -> Iterator[Shop]:
-    create_topic(own_broker, ORDERS, PARTITIONS)
-    it = Shop(own_broker, tmp_path)
-    settings = yaml.safe_load(it.config.read_text())
-    settings["groups"][0]["topics"] = ["^orders", "!orders-dead"]
-    settings["measure"]["metadata_every"] = 1
-    it.config.write_text(yaml.safe_dump(settings))
-    yield it
-    it.close()
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_a_running_job_gives_consumers_to_a_new_topic_and_takes_those_of_a_deleted_one(shop: Shop, produce: Produce) -> None:
-    def held() -> set[str]:
-        found = shop.cycles()[-1:]
-        owned = [p for c in found for w in json.loads(json.dumps(c["workers"])) for p in w["partitions"]]
-        return {str(p).rpartition("-")[0] for p in owned}
-
-    supervisor = shop.start_job()
-    shop.wait("the first topic held", lambda: held() == {ORDERS})
-    assert isinstance(shop.broker, Broker)
-    new, dead = create_topic(shop.broker, "orders-2", 2), create_topic(shop.broker, "orders-dead", 1)
-    for topic in (new, dead):
-        produce(topic, {0: 5}, cluster=shop.broker)
-    shop.wait("the new topic held", lambda: held() == {ORDERS, new})
-    logs = shop.directory / "processed"
-    shop.wait("the new topic consumed", lambda: any(new in f.read_text() for f in logs.glob("processed-*.log")))
-    delete(shop.broker, new)
-    shop.wait("the deleted topic gone", lambda: held() == {ORDERS})
-    assert shop.settles("all well without it", time.time()) == 1
-    assert not any(dead in f.read_text() for f in logs.glob("processed-*.log"))
-    supervisor.terminate()
-    supervisor.wait(60)
