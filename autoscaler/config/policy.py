@@ -199,6 +199,8 @@ class Policy(BaseModel):
     """consumers to take away at a time, or a share such as 25%; the next after scale_down.cooldown; null: no limit"""
     grow_stabilisation_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """seconds that a consumer must be overloaded before the group grows; 0: at once"""
+    catch_up_s: Annotated[Seconds, Field(gt=0)] | None = None
+    """seconds in which a backlog is to be worked off: consumers are added for it and kept until it is; null: for rates only"""
     turns_per_hour: Annotated[Count, Field(ge=1, le=3600)] | None = 10
     """times that the number may change direction in an hour before the larger one stays; null: no limit"""
     move_pause_s: Annotated[Seconds, Field(ge=0)] = 1.0

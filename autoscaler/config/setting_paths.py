@@ -22,6 +22,7 @@ _GROUP = {
     "give_up_after": "scale_up.give_up_after",
     "give_back": "scale_up.give_back",
     "shrink_step": "scale_down.step",
+    "catch_up_s": "scale_up.catch_up",
     "shrink_stabilisation_s": "scale_down.stabilisation",
     "shrink_cooldown_s": "scale_down.cooldown",
     "backlog_s": "scale_down.max_lag",

@@ -42,6 +42,11 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s:.3g} B/s"
 
 
+def size_text(count: float) -> str:
+    """Return bytes for people, such as ``1.25 GB``."""
+    return rate_text(count).removesuffix("/s")
+
+
 def time_text(seconds: float) -> str:
     """Return a time for people, such as ``40 min``."""
     for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
@@ -57,6 +62,7 @@ def many(count: int, what: str) -> str:
 
 _UNITS: Mapping[str, Callable[[float], str]] = {
     "_bytes_per_s": rate_text,
+    "_bytes": size_text,
     "_records_per_s": lambda v: f"{v:.4g} records/s",
     "_ratio": lambda v: f"{v:.0%}",
     "_s": time_text,
@@ -323,6 +329,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.NOTHING_MEASURED: "none of {listed} partitions is measured right now: {error}",
     What.TOPICS_NOT_MEASURED: _joined("topics {topics} are not measured: ", _error("nothing is known of them yet")),
     What.TOPICS_UNMATCHED: "no topic that this user may describe matches {patterns} yet",
+    What.CATCHING_UP: "{unread} of {those} are to be worked off in {within} ({s[catch_up_s]}), the oldest of it is {lag} old",
     What.RETENTION_RISK: _retention_risk,
     What.BEYOND_ONE_CONSUMER: (
         "to be through by then {partitions} would take more than the {usable} of one consumer: lengthen the topic's retention "

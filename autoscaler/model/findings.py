@@ -121,6 +121,7 @@ class What(_Upper):
     NOTHING_MEASURED = auto()
     TOPICS_NOT_MEASURED = auto()
     TOPICS_UNMATCHED = auto()
+    CATCHING_UP = auto()
     RETENTION_RISK = auto()
     BEYOND_ONE_CONSUMER = auto()
     CAPACITY_LOOKS_HIGH = auto()

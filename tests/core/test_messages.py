@@ -268,6 +268,10 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.TOPICS_NOT_MEASURED, topics="orders", error="denied"), "topics orders are not measured: denied"),
         (found(What.TOPICS_UNMATCHED, patterns="^refunds-"), "no topic that this user may describe matches ^refunds- yet"),
         (
+            found(What.CATCHING_UP, partitions=1, unread_bytes=2.5e9, within_s=600, lag_s=300),
+            "2.5 GB of 1 partition (orders-0) are to be worked off in 10 min (scale_up.catch_up), the oldest of it is 5 min old",
+        ),
+        (
             found(What.RETENTION_RISK, partitions=4, loss_s=79),
             "orders-0 (and 3 more) may lose its first unread record in 79 s, and it is not known yet",
         ),

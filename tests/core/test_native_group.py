@@ -281,6 +281,21 @@ def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[
     assert world.decisions[-1].consumers == 2, "and comes down when that is over"
 
 
+def test_it_grows_by_what_works_a_backlog_off_in_the_operators_time_and_comes_down_after_it() -> None:
+    """Of 100 bytes/s in 16 ranges 6.25 each: the late one has to be read with 6.25 * (1 + 950 / 100), more than others beside it."""
+    world = NativeWorld(assignor=Assignor.RANGE, changes={"catch_up_s": 100.0, "grow_step": None})
+    assert world.run(even(world, 100), 10).consumers == 2
+    grown = world.measured(late(world))
+    assert grown.reason is Reason.BACKLOG
+    assert says(grown, What.CATCHING_UP, partitions=(tp(3),), within_s=100)
+    assert grown.consumers > 2
+    for _ in range(60):
+        held = world.measured(late(world))
+    assert (held.limited_by, len(world.consumers)) == (Reason.BACKLOG, grown.consumers)
+    world.run(even(world, 100), 60)
+    assert world.decisions[-1].consumers == 2, "and comes down when that is over"
+
+
 def test_it_never_grows_beyond_its_maximum_for_that() -> None:
     world = NativeWorld(assignor=Assignor.RANGE, changes={"max_consumers": 3})
     world.controller.retention = FakeRetention({TOPIC: Retention(seconds=1000.0, bytes=math.inf)})

@@ -33,6 +33,7 @@ class Cycle:
         at: The same by the wall clock: for what is written down.
         outlook: For a native group whose members are known: what its assignor will do.
         risks: Partitions that may lose records before they are read, the one that loses them first at the front.
+        late: Bytes/s at which partitions that are behind must be read to catch up in the operator's time.
         urgent: What is asked is what it takes to read those in time: nothing soft bounds that.
         advised: Nothing will be carried out, so nothing is waited for: steps are shown as if every consumer were there.
     """
@@ -52,6 +53,7 @@ class Cycle:
     progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
     outlook: Outlook | None = None
     risks: tuple[Risk, ...] = ()
+    late: Mapping[TopicPartition, float] = field(default_factory=dict)
     urgent: bool = False
 
     @property

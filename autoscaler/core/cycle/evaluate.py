@@ -8,16 +8,18 @@ from autoscaler.core.capacity.capacity import Capacity, in_use
 from autoscaler.core.capacity.drain_throughput import STILL_S, Drains
 from autoscaler.core.cycle.context import Cycle
 from autoscaler.core.cycle.utilisation import read_gauge
-from autoscaler.core.group.advice import latest_advice
+from autoscaler.core.group.advice import Advice, latest_advice
 from autoscaler.core.group.history import History
 from autoscaler.core.group.kinds import Kind, Managed, Native, Unread, kind_of
 from autoscaler.core.group.limits import read_limits
 from autoscaler.core.group.observed_group import Present, read_present
+from autoscaler.core.load.backlog import rates_to_catch_up
 from autoscaler.core.load.group_load import GroupLoad, read_load, sound
 from autoscaler.core.load.partition_progress import Holding, Progress, judged
 from autoscaler.core.load.retention_risk import find_risks
 from autoscaler.core.sizing.native_outlook import counts_by_assignor, look_ahead, sized
 from autoscaler.core.sizing.planner import Planner
+from autoscaler.core.sizing.raised_load import raised
 from autoscaler.core.sizing.size import measure_size
 from autoscaler.model import CapacitySource, LoadSnapshot, Moment, Observation, Started
 
@@ -63,10 +65,6 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     outlook = look_ahead(observation.snapshot, kind, load, policy, limits)
     placement = policy.mode == "advise" or not (kind.places or counts_by_assignor(outlook))
     size = sized(measure_size(load, present, policy, planner, placement=placement), outlook)
-    settled = not kind.native or outlook is not None
-    sampled = moment.of(observation.snapshot.sample_ts)
-    advice = latest_advice(history.advice, observation.snapshot, load, size.wanted, at=sampled, settled=settled)
-    history = replace(history, advice=advice)
     match kind:
         case Managed():
             history = history.confirmed(present.epoch, now if present.plan_at is None else moment.of(present.plan_at))
@@ -79,7 +77,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     elif size.calm is not None and not load.unknown and not load.absent:
         history = history.recommended(now, size.calm, policy.shrink_stabilisation_s)
     history = _drained(kind, load, present, history.overload(now, exists=bool(size.overloaded)), policy, now)
-    return Cycle(
+    cycle = Cycle(
         observation=observation,
         kind=kind,
         load=load,
@@ -95,7 +93,21 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         progress=progress,
         outlook=outlook,
         risks=risks,
+        late=rates_to_catch_up(observation.snapshot, within_s=policy.catch_up_s, behind_s=policy.backlog_s, still=still),
     )
+    return replace(cycle, history=replace(history, advice=_advice(cycle, moment)))
+
+
+def _advice(cycle: Cycle, moment: Moment) -> Advice | None:
+    """Return how many consumers rates and backlog take; it comes down once the backlog is worked off, not on the way."""
+    known, wanted, snapshot = cycle.history.advice, cycle.size.wanted, cycle.observation.snapshot
+    if cycle.late:
+        more, planner = raised(cycle.load, cycle.planner, cycle.late, cycle.policy.usable_bytes_per_s)
+        ahead = look_ahead(snapshot, cycle.kind, more, cycle.policy, cycle.limits)
+        size = sized(measure_size(more, cycle.present, cycle.policy, planner, placement=False), ahead)
+        wanted = max(wanted, size.wanted, known.consumers if known else 0)
+    settled = not cycle.kind.native or cycle.outlook is not None
+    return latest_advice(known, snapshot, cycle.load, wanted, at=moment.of(snapshot.sample_ts), settled=settled)
 
 
 def _capacity(kind: Kind, history: History, policy: Policy) -> Capacity:

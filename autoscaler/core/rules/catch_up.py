@@ -1,36 +1,56 @@
-"""What it takes to read records before they are deleted: the figures that a group is then sized by, and how that is said."""
+"""What it takes to read a backlog in time: the figures that a group is then sized by, and how that is said.
 
-import math
+In time is before records are deleted, which nothing soft holds, or within the time that the operator gives a backlog.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
 
 from autoscaler.core.cycle.context import Cycle, Step
+from autoscaler.core.sizing.raised_load import raised
 from autoscaler.core.sizing.size import measure_size
-from autoscaler.model import Finding, Reason
+from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 
 
-def catching_up(cycle: Cycle) -> Cycle:
+def reading_in_time(cycle: Cycle) -> Cycle:
     """Return the cycle with rates of what is at risk as high as they must be read to be through before records are deleted.
 
-    They end at what one consumer is given at most: a partition that takes more than that cannot be helped by more consumers, and
-    gets one of its own. Where the backlog in bytes is not known, the rate stays what arrives.
+    Where the backlog in bytes is not known, the rate stays what arrives.
     """
-    usable, load = cycle.policy.usable_bytes_per_s, cycle.load
-    needed = {
-        r.partition: max(load.rates[r.partition], min(usable, r.needed_bytes_per_s))
-        for r in cycle.risks
-        if r.needed_bytes_per_s is not None and r.partition in load.rates
-    }
-    raised = replace(
-        load,
-        rates={**load.rates, **needed},
-        measured={**load.measured, **needed},
-        total_bytes_per_s=math.fsum({**load.measured, **needed}.values()),
+    needed = {r.partition: r.needed_bytes_per_s for r in cycle.risks if r.needed_bytes_per_s is not None}
+    return replace(_faster(cycle, needed), urgent=True)
+
+
+def working_off(cycle: Cycle) -> Cycle:
+    """Return the cycle with rates of what is behind as high as they must be read to be through in the operator's time."""
+    return _faster(cycle, cycle.late)
+
+
+def _faster(cycle: Cycle, needed: Mapping[TopicPartition, float]) -> Cycle:
+    load, planner = raised(cycle.load, cycle.planner, needed, cycle.policy.usable_bytes_per_s)
+    size = measure_size(load, cycle.present, cycle.policy, planner, placement=False)
+    return replace(cycle, load=load, size=size, planner=planner)
+
+
+def for_backlog(cycle: Cycle, step: Step) -> Step:
+    """Return a step as one that is taken to work off a backlog in the operator's time."""
+    return replace(
+        step, reason=Reason.BACKLOG, findings=(*backlog_findings(cycle), *step.findings), hot=tuple(sorted(cycle.late))
     )
-    faster = {p: rate / load.rates[p] for p, rate in needed.items() if load.rates[p] > 0}
-    planner = cycle.planner.judging(cycle.planner.gauge.scaled(faster), cycle.planner.there)
-    size = measure_size(raised, cycle.present, cycle.policy, planner, placement=False)
-    return replace(cycle, load=raised, size=size, planner=planner, urgent=True)
+
+
+def backlog_findings(cycle: Cycle) -> tuple[Finding, ...]:
+    """Return how much is to be worked off in which time."""
+    if not cycle.late:
+        return ()
+    unread = sum(x.lag_bytes or 0.0 for x in cycle.observation.snapshot.loads if x.partition in cycle.late)
+    return (
+        Finding.of(
+            What.CATCHING_UP, partitions=sorted(cycle.late), unread_bytes=unread, within_s=cycle.policy.catch_up_s,
+            lag_s=cycle.load.lag_s,
+        ),
+    )  # fmt: skip
 
 
 def as_urgent(cycle: Cycle, step: Step) -> Step:

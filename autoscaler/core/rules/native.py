@@ -12,7 +12,7 @@ from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import numbered
 from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import first_objection, least_consumers, most_consumers, to_give_back
-from autoscaler.core.rules.catch_up import as_urgent, catching_up
+from autoscaler.core.rules.catch_up import as_urgent, for_backlog, reading_in_time, working_off
 from autoscaler.core.sizing.native_outlook import roofs
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
@@ -108,8 +108,10 @@ def give_back(cycle: Cycle) -> Step | None:
 
 def grow(cycle: Cycle) -> Step | None:
     """Ask for more when a consumer is overloaded, or holds more than it reads in time, and the assignor makes use of more."""
-    if cycle.risks and (step := _grown(catching_up(cycle))) is not None:
+    if cycle.risks and (step := _grown(reading_in_time(cycle))) is not None:
         return as_urgent(cycle, step)
+    if cycle.late and (step := _grown(working_off(cycle))) is not None:
+        return for_backlog(cycle, step)
     return _grown(cycle)
 
 

@@ -8,7 +8,7 @@ from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import pad
 from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import Bound, first_objection, least_consumers, most_consumers, to_give_back
-from autoscaler.core.rules.catch_up import as_urgent, catching_up
+from autoscaler.core.rules.catch_up import as_urgent, for_backlog, reading_in_time, working_off
 from autoscaler.core.rules.scale_out import approach, limit_of_fit, worthwhile
 from autoscaler.core.sizing.size import relabel
 from autoscaler.model import Finding, Reason, TopicPartition
@@ -19,10 +19,12 @@ from autoscaler.packing import Fitted, drain, r_score
 def relieve(cycle: Cycle) -> Step | None:
     """Place anew when a consumer is overloaded and moving a partition can help; consumers never become fewer here.
 
-    Overloaded is also who holds more than it reads in time, while records are about to be deleted.
+    Overloaded is also who holds more than it reads in time, while records are about to be deleted or a backlog is worked off.
     """
-    if cycle.risks and (step := _relieved(catching_up(cycle))) is not None:
+    if cycle.risks and (step := _relieved(reading_in_time(cycle))) is not None:
         return as_urgent(cycle, step)
+    if cycle.late and (step := _relieved(working_off(cycle))) is not None:
+        return for_backlog(cycle, step)
     return _relieved(cycle)
 
 
