@@ -11,9 +11,9 @@ from kubernetes import client
 from kubernetes.client import V1Pod as Pod
 
 from autoscaler.adapters.clock import SystemClock
-from autoscaler.adapters.workers.pods.api import USER_AGENT
+from autoscaler.adapters.kubernetes.api import USER_AGENT
+from autoscaler.adapters.kubernetes.followed import Followed
 from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool
-from autoscaler.adapters.workers.pods.followed import Followed
 from autoscaler.adapters.workers.pods.pod import COST, SLOT
 from autoscaler.config.settings import DeploymentWorkers
 from tests.contracts.pool_contract import look

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from kubernetes import client
 
-from autoscaler.adapters.workers.pods.api import Api, BusyError, ForgottenError, MissingError, OvertakenError
+from autoscaler.adapters.kubernetes.api import Api, BusyError, ForgottenError, MissingError, OvertakenError
 from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 
 

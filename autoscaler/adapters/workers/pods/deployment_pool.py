@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from autoscaler.adapters.workers.pods.api import Api, MissingError, OvertakenError, connection, own_namespace
+from autoscaler.adapters.kubernetes.api import Api, MissingError, OvertakenError, connection, own_namespace
+from autoscaler.adapters.kubernetes.followed import Followed
 from autoscaler.adapters.workers.pods.deployment import Deployment
-from autoscaler.adapters.workers.pods.followed import Followed
 from autoscaler.adapters.workers.pods.pod import COST, DOOMED, SLOT, Pod
 from autoscaler.adapters.workers.pods.replicas import MANAGER, Scalers, scaled
 from autoscaler.adapters.workers.pods.seen import SeenDeployment, SeenPods, running

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from autoscaler.adapters.workers.pods.api import Api
+from autoscaler.adapters.kubernetes.api import Api
 from autoscaler.adapters.workers.pods.pod import Json
 from autoscaler.errors import PermanentError
 from autoscaler.ports import Clock

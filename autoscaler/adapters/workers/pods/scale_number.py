@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from autoscaler.adapters.workers.pods.api import Api, MissingError, OvertakenError, connection, own_namespace
-from autoscaler.adapters.workers.pods.followed import Followed
+from autoscaler.adapters.kubernetes.api import Api, MissingError, OvertakenError, connection, own_namespace
+from autoscaler.adapters.kubernetes.followed import Followed
 from autoscaler.adapters.workers.pods.pod import Json, Pod, read_pod
 from autoscaler.adapters.workers.pods.replicas import MANAGER, Scalers, scaled, writers
 from autoscaler.concurrency import started

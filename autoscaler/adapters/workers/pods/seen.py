@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from autoscaler.adapters.kubernetes.followed import Json
 from autoscaler.adapters.workers.pods.deployment import Deployment, read_deployment
-from autoscaler.adapters.workers.pods.followed import Json
 from autoscaler.adapters.workers.pods.pod import SLOT, Pod, belongs, last_end, read_pod, slot_in
 from autoscaler.model import Hindered, Hindrance
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from autoscaler.adapters.workers.pods.api import Api, BusyError, ForgottenError, Query
+from autoscaler.adapters.kubernetes.api import Api, BusyError, ForgottenError, Query
 from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 
 log = logging.getLogger(__name__)

@@ -156,7 +156,7 @@ class Api:
                 try:
                     self._client = self._connect()
                 except (config.ConfigException, OSError) as e:
-                    raise PermanentError(f"no connection to Kubernetes: {e}; correct workers.kubeconfig of the group") from e
+                    raise PermanentError(f"no connection to Kubernetes: {e}; correct the kubeconfig that is configured") from e
             return self._client
 
     def _renew(self, known: client.ApiClient) -> None:
@@ -196,7 +196,7 @@ def own_namespace(kubeconfig: str | None, context: str | None) -> str:
         path = None if kubeconfig is None else str(Path(kubeconfig).expanduser())
         contexts, active = config.list_kube_config_contexts(path)
     except (config.ConfigException, OSError) as e:
-        raise PermanentError(f"no connection to Kubernetes: {e}; correct workers.kubeconfig of the group") from e
+        raise PermanentError(f"no connection to Kubernetes: {e}; correct the kubeconfig that is configured") from e
     chosen = active if context is None else next((c for c in contexts if c["name"] == context), active)
     return str(chosen["context"].get("namespace") or "default")
 
