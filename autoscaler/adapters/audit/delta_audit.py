@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,11 +29,13 @@ from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import Cycle, day, measured_of
 from autoscaler.adapters.audit.schema_check import check_tables, faults, lacking, unfit
 from autoscaler.adapters.audit.tables import MEASURED, TABLES, Table, addition, columns, ddl, sql_type
-from autoscaler.adapters.audit.writer_turn import WriterTurn
 from autoscaler.config.places import scheme_of
 from autoscaler.errors import SettingsError, TransientError
 from autoscaler.model import CapacitySource, Decision, HandoverDone, LoadSnapshot, TopicPartition
 from autoscaler.ports import ActionOutcome, Clock, Inputs
+
+if TYPE_CHECKING:
+    from autoscaler.adapters.audit.writer_turn import WriterTurn
 
 log = logging.getLogger(__name__)
 
@@ -202,11 +205,19 @@ class SparkTables:
         self._spark = spark.newSession()
         self._place = TablesPlace.of(where)
         self._clock = clock
-        self._turn = WriterTurn(self._spark, self._place)
+        self._turn = self._own_turn()
         self._wanted = tables
         self._unsure: set[tuple[str, int]] = set()  # commits whose answer was an error: made or not
         for key, value in SESSION.items():
             self._spark.conf.set(key, value)
+
+    def _own_turn(self) -> "WriterTurn | None":
+        """Return what keeps drivers apart; ``None`` where Delta does by itself."""
+        if self._place.catalog or scheme_of(self._place.root) != "s3a":
+            return None
+        from autoscaler.adapters.audit.writer_turn import WriterTurn  # noqa: PLC0415  loaded only where tables are in such a store
+
+        return WriterTurn(self._spark, self._place)
 
     def today(self) -> date:
         """Return the present UTC date."""
@@ -240,7 +251,8 @@ class SparkTables:
             TransientError: They cannot be made now.
         """
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
-        self._turn.take()
+        if self._turn is not None:
+            self._turn.take()
         try:
             if self._place.catalog and not self._spark.catalog.databaseExists(self._place.root):
                 self._spark.sql(f"CREATE SCHEMA {'.'.join(f'`{x}`' for x in self._place.root.split('.'))}")
@@ -291,11 +303,13 @@ class SparkTables:
         Raises:
             TransientError: One has, or that cannot be looked at now.
         """
-        self._turn.check()
+        if self._turn is not None:
+            self._turn.check()
 
     def close(self) -> None:
         """Let another driver write."""
-        self._turn.give_back()
+        if self._turn is not None:
+            self._turn.give_back()
 
     def _holds(self, table: str, rows: pa.Table) -> bool:
         """Say whether rows are in a table: a commit has all of its rows or none."""

@@ -14,7 +14,6 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 
 from autoscaler.adapters.audit.place import TablesPlace
-from autoscaler.config.places import scheme_of
 from autoscaler.errors import TransientError
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ class WriterTurn:
         self._jvm: Any = spark._jvm  # noqa: SLF001  no other way to Hadoop
         self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         self._where = place.at(_DIRECTORY)
-        self._needed = not place.catalog and scheme_of(place.root) == "s3a"
         self._settle_s = _SETTLE_S if settle_s is None else settle_s
         self._name = ""
 
@@ -44,8 +42,6 @@ class WriterTurn:
         Raises:
             TransientError: The store cannot be reached.
         """
-        if not self._needed:
-            return
         with self._reached():
             before = self._names()
             last = max((int(name.partition("-")[0]) for name in before), default=0)
@@ -67,8 +63,6 @@ class WriterTurn:
         Raises:
             TransientError: It is another driver's, or the store cannot be reached.
         """
-        if not self._needed:
-            return
         with self._reached():
             names = self._names()
         if not names:
