@@ -50,11 +50,14 @@ from autoscaler.streaming.watchdog import Watchdog
 from autoscaler.topic_selection import names, subscribed
 
 if TYPE_CHECKING:
+    from autoscaler.adapters.consumer_groups.watch import ConsumerGroups
     from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
     from autoscaler.adapters.http.endpoint import Endpoint
     from autoscaler.adapters.notifications.sender import Notifications
 
 _CLOSE_S = 5.0
+_HEARD_S = 5.0  # that groups of resources are waited for before the job begins with those of the file
+_LOOK_S = 0.5  # between two looks whether there is a group by now
 _WAITS_S = 5.0  # a cycle that takes longer keeps its cluster's groups from decisions that may be missed
 
 log = logging.getLogger("autoscale")
@@ -94,12 +97,20 @@ class Job:
         spark: The session, which outlives it.
         followed: The configuration file, which does too.
         stop: The process is to end.
+        declared: Groups that are declared as resources, which are told what becomes of them; ``None`` if none may be.
     """
 
-    def __init__(self, settings: Settings, spark: SparkSession, followed: FollowedFile, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        spark: SparkSession,
+        followed: FollowedFile,
+        stop: threading.Event,
+        declared: "ConsumerGroups | None" = None,
+    ) -> None:
         """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
         self.settings = settings
-        self.followed = followed
+        self.followed, self.declared = followed, declared
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = stop
@@ -282,6 +293,8 @@ class Job:
             cluster=cluster, cycle=cycle, decision=decision, snapshot=snapshot, observation=observation, stages=stages
         )
         self.lines.write(line)
+        if self.declared is not None:
+            self.declared.take(decision)
         if self.notifications is not None:
             self.notifications.take(line)
         if self.endpoint is not None:
@@ -301,7 +314,7 @@ class Job:
             self.notifications.close()
         self.upkeep.close()
         self.clusters.close(_CLOSE_S)
-        with ThreadPoolExecutor(len(self.sites)) as beside:  # to let go of a cluster that is away takes its time
+        with ThreadPoolExecutor(len(self.sites) or 1) as beside:  # to let go of a cluster that is away takes its time
             list(beside.map(self._leave, self.sites))
         for pool in self.names:
             pool.close()
@@ -324,7 +337,7 @@ def greet(settings: Settings, spark: Callable[[], SparkSession] | None = None) -
         SettingsError: At a first start: topics that do not exist, or may not be described.
         TransientError: The checkpoint cannot be reached.
     """
-    with ThreadPoolExecutor(len(settings.served)) as beside:
+    with ThreadPoolExecutor(len(settings.served) or 1) as beside:
         problems = tuple(p for found in beside.map(lambda x: _greeted(*x), settings.served) for p in found)
     if problems and not _has_run(settings, spark):
         raise SettingsError(problems)
@@ -360,6 +373,19 @@ def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
 
 def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
+    declared = None
+    if settings.kubernetes.consumer_groups is not None:
+        from autoscaler.adapters.consumer_groups.watch import following  # noqa: PLC0415  as the endpoint
+
+        declared = following(settings.kubernetes, followed, SystemClock())
+    try:
+        return _run(settings, followed, declared)
+    finally:
+        if declared is not None:
+            declared.close()
+
+
+def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups | None") -> int:
     beside = ThreadPoolExecutor(2)  # while the JVM starts
     algorithms = {group.algorithm for group in settings.groups}
     session = Future[SparkSession]()
@@ -381,17 +407,27 @@ def run(settings: Settings, followed: FollowedFile) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if declared is not None:
+        declared.heard(_HEARD_S)
+        followed.look()
+        settings = settings if followed.anew is None else _made_anew(followed)
     while True:
-        job = Job(settings, spark, followed, stop)
+        job = Job(settings, spark, followed, stop, declared)
         _run_until_over(job, spark)
         if stop.is_set() or job.exit_code not in {0, Exit.UNWRITTEN} or followed.anew is None:
             break  # rows that cannot be written end no job that is only made anew: its journal keeps what acted
-        settings = followed.made_anew()
-        log.info("%s", kernels.prepare(job.clock, {group.algorithm for group in settings.groups}))
-        for problem in _greeted_anew(settings):
-            log.warning("%s", problem)
+        settings = _made_anew(followed)
     spark.stop()
     return job.exit_code
+
+
+def _made_anew(followed: FollowedFile) -> Settings:
+    """Return what the job is made anew with, once it is looked at and prepared for."""
+    settings = followed.made_anew()
+    log.info("%s", kernels.prepare(SystemClock(), {group.algorithm for group in settings.groups}))
+    for problem in _greeted_anew(settings):
+        log.warning("%s", problem)
+    return settings
 
 
 def _run_until_over(job: Job, spark: SparkSession) -> None:
@@ -399,13 +435,12 @@ def _run_until_over(job: Job, spark: SparkSession) -> None:
     settings = job.settings
     gc.collect()
     gc.freeze()  # what is there now stays: going through it again and again would take tens of milliseconds from cycles
+    if not settings.groups:
+        _wait_for_a_group(job)
+        return
     stream = query.start(spark, settings, job.on_snapshots)
     job.watchdog.start()
-    if job.endpoint is not None:
-        job.endpoint.start()
-    if job.notifications is not None:
-        job.notifications.start()
-    job.upkeep.start()
+    _begin(job)
     progress = ProgressLog(settings.root / "logs" / "progress.jsonl", settings.measure.trigger_s)
     pause_s = min(0.4, settings.measure.trigger_s / 2)
     while stream.isActive and job.followed.anew is None and not job.stop.wait(pause_s):
@@ -416,4 +451,22 @@ def _run_until_over(job: Job, spark: SparkSession) -> None:
         query.ended_by_itself(spark, settings)
     query.stop(stream)
     progress.close()
+    job.close()
+
+
+def _begin(job: Job) -> None:
+    """Let everything run that stands beside the cycles."""
+    if job.endpoint is not None:
+        job.endpoint.start()
+    if job.notifications is not None:
+        job.notifications.start()
+    job.upkeep.start()
+
+
+def _wait_for_a_group(job: Job) -> None:
+    """Wait until a group is declared or the process is to end: without one there is nothing to measure."""
+    log.info("there is no group yet: one begins to be looked after once it is declared")
+    _begin(job)
+    while job.followed.anew is None and not job.stop.wait(_LOOK_S):
+        job.followed.look()
     job.close()

@@ -13,7 +13,7 @@ from autoscaler import service
 from autoscaler.config.hot_reload import FollowedFile
 from autoscaler.config.settings import load
 from autoscaler.errors import Exit, SettingsError
-from tests.config.files import MINIMAL
+from tests.config.files import MINIMAL, write
 from tests.until import until
 
 
@@ -95,7 +95,7 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     followed: Any = SimpleNamespace(anew=settings, made_anew=lambda: settings)
     made: list[SimpleNamespace] = []
 
-    def make(_s: object, _spark: object, _f: object, stop: threading.Event) -> SimpleNamespace:
+    def make(_s: object, _spark: object, _f: object, stop: threading.Event, _d: object) -> SimpleNamespace:
         made.append(SimpleNamespace(stop=stop, exit_code=Exit.UNWRITTEN if left else 0, clock=None))
         return made[-1]
 
@@ -115,3 +115,28 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
     assert service.run(settings, followed) == 0
     assert len(made) == 2
+
+
+def test_a_job_without_a_group_waits_for_one_or_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, closed = [0], list[bool]()
+    followed: Any = SimpleNamespace(anew=None)
+
+    def look() -> None:
+        looks[0] += 1
+        followed.anew = "other settings" if looks[0] == 3 else None
+
+    followed.look = look
+    upkeep: Any = SimpleNamespace(start=lambda: None)
+    job: Any = SimpleNamespace(
+        settings=load(write(tmp_path / "c.yaml", {**MINIMAL, "groups": [], "kubernetes": {"consumer_groups": "all"}})),
+        stop=threading.Event(), endpoint=None, notifications=None, upkeep=upkeep, followed=followed,
+        close=lambda: closed.append(True),
+    )  # fmt: skip
+    monkeypatch.setattr(service, "_LOOK_S", 0.001)
+    monkeypatch.setattr(service, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+    service._run_until_over(job, SimpleNamespace())  # type: ignore[arg-type]
+    assert (looks, closed) == ([3], [True])
+    followed.anew = None
+    job.stop.set()
+    service._run_until_over(job, SimpleNamespace())  # type: ignore[arg-type]
+    assert closed == [True, True]

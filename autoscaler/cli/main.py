@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     asks = command("check", _check, about)
     asks.add_argument("--json", action="store_true", help="print as JSON, with the permissions that are there, too")
     schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
+    schema.add_argument("--crd", action="store_true", help="write the CustomResourceDefinition of ConsumerGroup instead")
     schema.set_defaults(run=_schema)
     status = command("status", _status, "watch a job: is it alive, consumers, rates, lag, the last decision and its reason")
     status.add_argument("group", metavar="GROUP", nargs="?", help="group to watch; left out: all of them at a glance")
@@ -155,6 +156,8 @@ def _validate(args: argparse.Namespace) -> int:
         raise SettingsError(standing)
     several = len(settings.clusters) > 1
     groups = ", ".join(f"{g.group} ({g.mode}{f', {g.cluster}' if several else ''})" for g in settings.groups)
+    if where := settings.kubernetes.consumer_groups:
+        groups = f"{groups or 'none here'}, and ConsumerGroups of {where}"
     elsewhere = [
         f"; {name} in {place}"
         for name, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place))
@@ -170,10 +173,10 @@ def _check(args: argparse.Namespace) -> int:
     return check(args)
 
 
-def _schema(_args: argparse.Namespace) -> int:
-    from autoscaler.config.json_schema import text  # noqa: PLC0415  as below
+def _schema(args: argparse.Namespace) -> int:
+    from autoscaler.config import crd, json_schema  # noqa: PLC0415  as below
 
-    sys.stdout.write(text())
+    sys.stdout.write(crd.text() if args.crd else json_schema.text())
     return 0
 
 
@@ -231,7 +234,9 @@ def _status(args: argparse.Namespace) -> int:
     from autoscaler.console.status import Watched, as_json, once, watch  # noqa: PLC0415  only a view needs rich
 
     settings = _load(args.config, connects=False)
-    names = tuple(g.group for g in settings.groups)
+    names = tuple(dict.fromkeys((*(g.group for g in settings.groups), *_declared(settings))))
+    if not names:
+        raise SettingsError(("groups: the file names none, and the job has decided for none lately",))
     asked = args.group or args.named
     if asked is not None and asked not in names:
         raise SettingsError((f"groups: no group {asked!r}; there are {few_of(names)}",))
@@ -248,6 +253,16 @@ def _status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _declared(settings: "Settings") -> dict[str, str]:
+    """Return the groups that the file does not name and the job has decided for lately, each with its cluster."""
+    if settings.kubernetes.consumer_groups is None:
+        return {}
+    from autoscaler.adapters.clock import SystemClock  # noqa: PLC0415  as below
+    from autoscaler.console.status import decided_lately  # noqa: PLC0415  only a view needs rich
+
+    return decided_lately(settings.root, SystemClock())
+
+
 def few_of(names: Collection[str]) -> str:
     """Return the first few of many names, and how many there are besides."""
     shown = list(names)[:_FEW]
@@ -259,10 +274,10 @@ def _release(args: argparse.Namespace) -> int:
     from autoscaler.clients.secrets import naming  # noqa: PLC0415
 
     settings = _load(args.config)
-    groups = {g.group: g for g in settings.groups}
+    groups = {**_declared(settings), **{g.group: settings.cluster_of(g).name for g in settings.groups}}
     if args.group not in groups:
         raise SettingsError((f"groups: no group {args.group!r}; there are {few_of(groups)}",))
-    cluster = settings.cluster_of(groups[args.group])
+    cluster = next(c for c in settings.clusters if c.name == groups[args.group])
     with naming(cluster.name):
         found = release(cluster.connection, args.group, topic=args.topic, partition=args.partition)
     for released in found:

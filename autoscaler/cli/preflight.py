@@ -84,14 +84,19 @@ def _client(data: Mapping[str, object]) -> tuple[str, ...]:
     there = find_spec("kubernetes") is not None
     said = "needs the extra 'kubernetes' (pip install 'kafka-group-autoscaler[kubernetes]')"
     wanted = [(i, kind) for i, kind in enumerate(kinds) if kind in {"deployment", "scale"} and not there]
-    missing = tuple(f"groups.{i}.workers.kind: {kind} {said}" for i, kind in wanted)
+    missing = [f"groups.{i}.workers.kind: {kind} {said}" for i, kind in wanted]
+    declared = data.get("kubernetes")
+    if isinstance(declared, Mapping) and declared.get("consumer_groups") and not there:
+        missing.append(f"kubernetes.consumer_groups: {said}")
     return (*missing, *_kubeconfigs(data))
 
 
 def _kubeconfigs(data: Mapping[str, object]) -> tuple[str, ...]:
-    named = [w.get("kubeconfig") if isinstance(w := g.get("workers"), Mapping) else None for g in blocks(data, "groups")]
-    absent = [(i, x) for i, x in enumerate(named) if isinstance(x, str) and x and not Path(x).expanduser().is_file()]
-    return tuple(f"groups.{i}.workers.kubeconfig: there is no file {x!r}" for i, x in absent)
+    named = [(f"groups.{i}.workers", g.get("workers")) for i, g in enumerate(blocks(data, "groups"))]
+    named.append(("kubernetes", data.get("kubernetes")))
+    files = [(path, block.get("kubeconfig")) for path, block in named if isinstance(block, Mapping)]
+    absent = [(path, x) for path, x in files if isinstance(x, str) and x and not Path(x).expanduser().is_file()]
+    return tuple(f"{path}.kubeconfig: there is no file {x!r}" for path, x in absent)
 
 
 def _absent(command: Sequence[str]) -> list[str]:

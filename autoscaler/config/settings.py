@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from autoscaler.config import places
 from autoscaler.config.clusters import NOT_A_LIST, Cluster, blocks, connection_problems, misplaced, unreadable
 from autoscaler.config.grouping import flattened
+from autoscaler.config.kubernetes import Kubernetes
 from autoscaler.config.notify import Notify
 from autoscaler.config.policy import ContradictionsError, Policy, contradictions
 from autoscaler.config.refusals import refusals
@@ -31,7 +32,7 @@ from autoscaler.handover.records import LEASE_S, LEAST_LEASE_S, MOST_LEASE_S
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 _URL = re.compile(r"^\w+:/")
 _LISTEN = re.compile(r"^([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$", re.ASCII)
-_TARGET = re.compile(r"^([a-z0-9.-]+/)?v\d[a-z0-9]*/[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.-]*$")
+TARGET = re.compile(r"^([a-z0-9.-]+/)?v\d[a-z0-9]*/[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.-]*$")
 _MOST_PORT = 65_535
 _PLACES = ("state_dir", "checkpoint", "tables")
 
@@ -83,7 +84,7 @@ class DeploymentWorkers(BaseModel):
 
 
 def _target(value: str) -> str:
-    if not _TARGET.match(value):
+    if not TARGET.match(value):
         raise ValueError(f"must be API/KIND/NAME, such as apps/v1/Deployment/orders, not {value!r}")
     return value
 
@@ -295,8 +296,8 @@ class Settings(BaseModel):
     """Spark's state of one window: a path, or an address such as s3a://bucket/x; null: checkpoint/ below state_dir"""
     tables: Annotated[str, Field(min_length=1), AfterValidator(partial(_anywhere, catalog=True))] | None = None
     """the audit: a path, an address, or catalog.schema of Spark's catalog; null: tables/ below state_dir"""
-    groups: Annotated[tuple[Group, ...], Field(min_length=1)]
-    """the consumer groups to look after"""
+    groups: tuple[Group, ...]
+    """the consumer groups to look after; may be [] where kubernetes.consumer_groups names a namespace"""
     measure: Measure = Measure()
     """how load is measured"""
     handover: Handover = Handover()
@@ -307,6 +308,8 @@ class Settings(BaseModel):
     """what the job answers over HTTP, to Prometheus, scalers and probes; off by default"""
     notify: Notify = Notify()
     """what the job tells elsewhere when it happens: a webhook, Slack, CloudEvents; off by default"""
+    kubernetes: Kubernetes = Kubernetes()
+    """groups that are declared as resources of Kubernetes, besides those of this file; off by default"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
@@ -347,7 +350,7 @@ def place_of(setting: str, value: str | None, root: Path) -> str:
 
 def _across(data: Mapping[str, object]) -> list[str]:
     """Return what is wrong between settings that are each fine by themselves; wrong values are passed over."""
-    found, measure = [*misplaced(data), *_shared(data), *_one_place(data)], data.get("measure")
+    found, measure = [*_without_groups(data), *misplaced(data), *_shared(data), *_one_place(data)], data.get("measure")
     if not isinstance(measure, Mapping):
         return found
     names = ("trigger_s", "window_s", "known_for_s", "watchdog_s")
@@ -364,12 +367,20 @@ def _across(data: Mapping[str, object]) -> list[str]:
     return found
 
 
+def _without_groups(data: Mapping[str, object]) -> list[str]:
+    """Return that there is no group, where none can come from elsewhere either."""
+    kubernetes = data.get("kubernetes")
+    declared = isinstance(kubernetes, Mapping) and kubernetes.get("consumer_groups") is not None
+    none = isinstance(groups := data.get("groups"), list | tuple) and not groups
+    return ["groups: must hold at least one block of settings"] * (none and not declared)
+
+
 def _shared(data: Mapping[str, object]) -> list[str]:
     """Return which groups would set one number of pods."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for group in blocks(data, "groups"):
         workers = group.get("workers")
-        if isinstance(workers, Mapping) and (scaled := _scaled(workers)) is not None:
+        if isinstance(workers, Mapping) and (scaled := scaled_by(workers)) is not None:
             place = tuple(str(workers.get(name)) for name in ("kubeconfig", "context", "namespace"))
             groups.setdefault((*place, *scaled), []).append(str(group.get("group")))
     return [
@@ -379,7 +390,7 @@ def _shared(data: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _scaled(workers: Mapping[str, object]) -> tuple[str, str] | None:
+def scaled_by(workers: Mapping[str, object]) -> tuple[str, str] | None:
     """Return kind and name of what has the number of a group's pods; ``None`` if nothing does."""
     if (target := workers.get("target")) and isinstance(target, str):
         _, _, named = target.rpartition("/v")
@@ -426,7 +437,8 @@ def _one_place(data: Mapping[str, object]) -> list[str]:
     return ["checkpoint: lies in tables, or tables in it: give each a place of its own"] * within
 
 
-def _missing_solver(data: Mapping[str, object]) -> list[str]:
+def missing_solver(data: Mapping[str, object]) -> list[str]:
+    """Return which groups of a configuration ask for an algorithm whose solver is not installed."""
     groups = data.get("groups")
     listed = groups if isinstance(groups, list) else []
     wanted = [i for i, g in enumerate(listed) if isinstance(g, dict) and g.get("algorithm") == "EXACT"]
@@ -452,7 +464,7 @@ def load(path: str | Path, *, connects: bool = True) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as e:
         problems += [*refusals(e.errors()), *_also_wrong(data)]
-    problems += [*_lacking(data), *(unreadable(data) if connects else ()), *_missing_solver(data)]
+    problems += [*_lacking(data), *(unreadable(data) if connects else ()), *missing_solver(data)]
     if problems or settings is None:
         raise SettingsError(tuple(dict.fromkeys(map(replace(file, data=written).placed, problems))))
     return settings

@@ -52,6 +52,7 @@ class Cycle(_Line):
     t: float = 0.0
     cycle: int = 0
     group: str = ""
+    cluster: str = ""
     mode: str = ""
     reason: str = ""
     limited_by: str | None = None

@@ -18,6 +18,7 @@ from autoscaler.console.overview import Overview
 from autoscaler.ports import Clock
 
 _TAIL_BYTES, _GROUP_BYTES = 2_000_000, 16_000  # at least; of each group, which has a line a second
+_LATELY_S, _LATELY_BYTES = 60.0, 16_000_000
 _LOOK_EVERY_S = 0.25
 _LINE_EVERY_S = 60.0  # where there is no terminal and nothing happens
 _JOB_EVERY_S = 1.0
@@ -59,6 +60,13 @@ class Watched:
     def health(self, latest: float | None) -> Health:
         """Return how the job is, which decided last at ``latest``."""
         return judge(read_job(self.root), latest, self.clock.now(), quiet_s=self.quiet_s, flush_s=self.flush_s)
+
+
+def decided_lately(root: Path, clock: Clock) -> dict[str, str]:
+    """Return the groups that a job has decided for lately, each with its cluster: those of resources stand in no file."""
+    since = clock.now() - _LATELY_S
+    cycles = CycleTail(root / "logs" / "cycles.jsonl", last_bytes=_LATELY_BYTES).read()
+    return {c.group: c.cluster for c in cycles if c.t >= since}
 
 
 def once(watched: Watched) -> bool:

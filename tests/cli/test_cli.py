@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+import yaml
 from deltalake import write_deltalake
 
 from autoscaler.adapters.clock import SystemClock
@@ -201,6 +202,7 @@ def test_what_only_reads_local_files_needs_no_secret(config: Path) -> None:
 def test_the_version_and_the_schema_need_no_configuration() -> None:
     assert run("--version").stdout == f"autoscaler {version('kafka-group-autoscaler')}\n"
     assert run("schema").stdout == (ROOT / "conf" / "autoscaler.schema.json").read_text(encoding="utf-8")
+    assert "kind: CustomResourceDefinition" in run("schema", "--crd").stdout
 
 
 def test_validate_says_that_a_file_is_missing(tmp_path: Path) -> None:
@@ -269,6 +271,19 @@ def test_what_reads_the_output_may_stop_reading(config: Path, option: str) -> No
         printing.stdout.close()
         assert printing.wait(timeout=60) == 0
         assert printing.stderr.read() == ""
+
+
+def test_status_and_release_know_a_group_of_a_resource_from_what_the_job_has_decided_lately(config: Path) -> None:
+    settings = yaml.safe_load(config.read_text(encoding="utf-8")) | {"groups": [], "kubernetes": {"consumer_groups": "shop"}}
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    assert "groups none here, and ConsumerGroups of shop;" in run("validate", "--config", str(config)).stdout
+    done = run("status", "--config", str(config), "--once")
+    assert (done.returncode, "the file names none" in done.stderr) == (78, True)
+    now = SystemClock().now()
+    cycles(config, cycle(1, "old", t=now - 3600) + cycle(2, "declared", t=now, cluster="kafka", reason="BACKLOG"))
+    done = run("status", "--config", str(config), "--once", COLUMNS="100")
+    assert (done.returncode, "BACKLOG" in done.stdout) == (0, True), done.stderr
+    assert "there are declared" in run("release", "old", "--config", str(config)).stderr
 
 
 def test_status_says_when_there_is_nothing_to_show(config: Path) -> None:

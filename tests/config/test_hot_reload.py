@@ -2,15 +2,19 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
+from autoscaler.config.consumer_groups import AT_ONCE, WITHIN_S, Beside, Declaration, Merged, read
 from autoscaler.config.hot_reload import MADE_WITH, FollowedFile
+from autoscaler.config.kubernetes import Kubernetes
 from autoscaler.config.setting_paths import path_of
 from autoscaler.config.settings import Group, load
+from autoscaler.errors import SettingsError
+from tests.fakes import FakeClock
 
 GROUP: dict[str, object] = {"group": "g", "topics": ["t"], "capacity": {"bytes_per_s": 1000}}
 OTHER: dict[str, object] = {"group": "h", "topics": ["u"], "capacity": {"bytes_per_s": 1000}}
@@ -205,3 +209,101 @@ def test_what_a_group_is_made_with_are_settings_and_the_page_names_them() -> Non
     page = (Path(__file__).resolve().parents[2] / "docs" / "tasks" / "upgrade.md").read_text(encoding="utf-8")
     said = page[page.index("Groups that come or go") : page.index("A restart of the job is needed")]
     assert all(f"`{path_of(name)}`" in said for name in MADE_WITH - {"group"})
+
+
+# --- groups that are declared elsewhere, beside those of the file ---
+
+
+class Resources:
+    """What is declared now, and what was judged of it."""
+
+    own = None
+
+    def __init__(self) -> None:
+        self.now: Sequence[Declaration] = ()
+        self.refused: dict[str, str] = {}
+        self.clock = FakeClock()
+
+    def declare(self, *groups: Mapping[str, object]) -> None:
+        about = {"namespace": "n", "uid": "1"}
+        self.now = tuple(
+            read({"metadata": {**about, "name": g["group"]}, "spec": g}, Kubernetes(consumer_groups="n")) for g in groups
+        )
+
+    def judged(self, _: Sequence[Declaration], merged: Merged) -> None:
+        self.refused = dict(merged.refused)
+
+
+@pytest.fixture
+def resources(file: File) -> Resources:
+    made = Resources()
+    file.followed.beside(Beside(made, made.clock.monotonic))
+    return made
+
+
+def groups_made(file: File) -> list[str]:
+    assert file.followed.anew is not None
+    return [g.group for g in file.followed.made_anew().groups]
+
+
+def test_what_is_declared_stands_beside_the_file_comes_and_goes(file: File, resources: Resources) -> None:
+    assert file.looks() == {}
+    assert file.followed.anew is None
+    resources.declare({"group": "i", "topics": ["v"]})
+    assert file.looks() == {}
+    assert groups_made(file) == ["g", "h", "i"]
+    resources.declare({"group": "i", "topics": ["v"], "max_consumers": 3})
+    assert file.looks()["i"].max_consumers == 3
+    assert file.followed.anew is None, "a setting that needs no other query"
+    file.write({**GROUP, **PAUSED}, OTHER)
+    assert list(file.looks()) == ["g"]
+    assert file.followed.anew is None
+    resources.declare()
+    file.looks()
+    assert groups_made(file) == ["g", "h"]
+
+
+def test_a_faulty_file_keeps_no_resource_from_holding(file: File, resources: Resources) -> None:
+    file.text("groups: [")
+    resources.declare({"group": "i", "topics": ["v"]})
+    file.looks()
+    assert groups_made(file) == ["g", "h", "i"]
+
+
+def test_a_resource_of_a_group_of_the_file_is_refused_until_the_file_lets_it_go(
+    file: File, resources: Resources, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources.declare({**OTHER, "max_consumers": 3})
+    assert file.looks() == {}
+    assert file.followed.anew is None
+    assert resources.refused.keys() == {"n/h"}
+    file.write({**GROUP, **PAUSED}, OTHER)
+    file.looks()
+    assert caplog.text.count("ConsumerGroup n/h: the configuration file has the group h already") == 1
+    file.write(GROUP)
+    assert file.looks()["h"].max_consumers == 3, "handed over without a break"
+    assert not resources.refused
+    assert file.followed.anew is None
+
+
+def test_a_resource_that_changes_again_and_again_holds_up_the_others_for_a_part_of_the_time_only(
+    file: File, resources: Resources
+) -> None:
+    made_anew = 0
+    for second in range(3600):
+        resources.declare({"group": "i", "topics": [f"t{second}"]})
+        file.followed.look()
+        if file.followed.anew is not None:
+            file.followed.made_anew()
+            made_anew += 1
+        resources.clock.advance(1.0)
+    assert 3600 / (WITHIN_S / AT_ONCE) <= made_anew <= 3600 / (WITHIN_S / AT_ONCE) + AT_ONCE
+
+
+def test_a_file_without_groups_needs_resources(tmp_path: Path) -> None:
+    file = File(tmp_path / "c.yaml", GROUP)
+    file.write(kubernetes={"consumer_groups": "shop"})
+    assert load(file.path).groups == ()
+    file.write()
+    with pytest.raises(SettingsError, match="groups: must hold at least one block of settings"):
+        load(file.path)

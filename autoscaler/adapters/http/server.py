@@ -84,10 +84,10 @@ class Answers:
         return Answer.of(HTTPStatus.OK if fresh else HTTPStatus.SERVICE_UNAVAILABLE, said)
 
     def _alive(self) -> Answer:
-        """Say whether cycles are made: a job that has not begun yet has as long as one that stands still."""
+        """Say whether cycles are made: a job that has not begun yet has as long as one that stands still; no groups need none."""
         now = self._clock.now()
         age_s = min((c.age_s(now) for c in self._metrics.cycles()), default=now - self._began)
-        well = age_s <= self._health.oldest_s
+        well = age_s <= self._health.oldest_s or not self._health.groups
         return Answer.of(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, {"cycle_age_s": age_s})
 
     def _ready(self) -> Answer:

@@ -91,6 +91,28 @@ class Api:
         """
         return self._asked("PATCH", path, {"fieldManager": manager}, body=body, content=f"application/{kind}+json")
 
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Make an object what ``body`` says by server-side apply under a field manager's name, and return it.
+
+        Raises:
+            OvertakenError: It is another one by now; nothing was changed.
+            MissingError: There is none.
+            PermanentError: This user may not; says what to do.
+            TransientError: It is not known whether it was changed.
+        """
+        query = {"fieldManager": manager, "force": "true"}
+        return self._asked("PATCH", path, query, body=json.dumps(body), content="application/apply-patch+yaml")
+
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Make an object under a field manager's name, and return it.
+
+        Raises:
+            OvertakenError: It is there already, or is not as the API wants it.
+            PermanentError: This user may not; says what to do.
+            TransientError: It is not known whether it was made.
+        """
+        return self._asked("POST", path, {"fieldManager": manager}, body=dict(body), content="application/json")
+
     def watch(self, path: str, query: Query, opened: Callable[[Callable[[], None]], None]) -> Iterator[dict[str, Any]]:
         """Yield events for some minutes; ``opened`` is given what ends the wait from another thread.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from autoscaler.adapters.kubernetes.api import Api, BusyError, ForgottenError, Query
+from autoscaler.adapters.kubernetes.api import Api, BusyError, ForgottenError, MissingError, Query
 from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,18 @@ class Followed:
         known: It has been listed, so that there is something to go by.
     """
 
-    def __init__(self, api: Api, path: str, query: Query, sink: Sink) -> None:
+    def __init__(self, api: Api, path: str, query: Query, sink: Sink, *, absent: str = "", refused_s: float = _REFUSED_S) -> None:
+        """Listen to nothing yet.
+
+        Args:
+            api: The connection.
+            path: Of the collection.
+            query: Which of its objects.
+            sink: Takes what is heard.
+            absent: What to do where there is no such collection, in words.
+            refused_s: Seconds between two looks whether an operator has made or granted it.
+        """
+        self._absent, self._refused_s = absent, refused_s
         self._api, self._path, self._query, self._sink = api, path, dict(query), sink
         self.error: AutoscalerError | None = None
         self.known = False
@@ -76,9 +87,13 @@ class Followed:
             except ForgottenError:
                 self._version = None
                 self._over.wait(pause_s)
+            except MissingError as e:  # what is there again has other versions
+                self._version = None
+                self._unheard(MissingError(f"{e}; {self._absent}") if self._absent else e)
+                self._over.wait(self._refused_s)
             except AutoscalerError as e:
                 self._unheard(e)
-                self._over.wait(max(pause_s, _pause_of(e)))
+                self._over.wait(max(pause_s, self._pause_of(e)))
                 pause_s = min(2 * pause_s, _BACKOFF_S[1])
             except Exception as e:  # what is not understood must not end the thread: the pool would go by old news for ever
                 log.exception("%s: what was heard is not understood", self._path)
@@ -111,8 +126,7 @@ class Followed:
         if self._over.is_set():  # ``stop`` came before there was anything to wake
             wake()
 
-
-def _pause_of(error: AutoscalerError) -> float:
-    if isinstance(error, PermanentError):
-        return _REFUSED_S
-    return error.retry_after_s if isinstance(error, BusyError) else 0.0
+    def _pause_of(self, error: AutoscalerError) -> float:
+        if isinstance(error, PermanentError):
+            return self._refused_s
+        return error.retry_after_s if isinstance(error, BusyError) else 0.0
