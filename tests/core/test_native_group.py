@@ -282,7 +282,7 @@ def test_it_grows_at_once_when_records_are_about_to_be_deleted(changes: Mapping[
 
 
 def test_it_grows_by_what_works_a_backlog_off_in_the_operators_time_and_comes_down_after_it() -> None:
-    """Of 100 bytes/s in 16 ranges 6.25 each: the late one has to be read with 6.25 * (1 + 950 / 100), more than others beside it."""
+    """Of 100 bytes/s in 16 ranges of 6.25 the late one has to be read with 6.25 * (1 + 950 / 100), too much beside others."""
     world = NativeWorld(assignor=Assignor.RANGE, changes={"catch_up_s": 100.0, "grow_step": None})
     assert world.run(even(world, 100), 10).consumers == 2
     grown = world.measured(late(world))
