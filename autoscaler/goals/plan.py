@@ -13,6 +13,7 @@ from autoscaler.goals.problem import Problem, model_of, problem_of
 from autoscaler.goals.settings import Settings, Strategy
 from autoscaler.goals.snapshot import Bools, Ints, Snapshot, State
 from autoscaler.goals.statistics import Statistics, crowded, statistics, worse
+from autoscaler.goals.trim import PASSES, trim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +104,29 @@ def _chosen(problem: Problem, model: Model, settings: Settings) -> tuple[list[in
     if settings.strategy is Strategy.GREEDY:
         replicas = greedy(problem, model, np.isin(problem.snapshot.topics, np.array(sorted(settings.internal), np.int64)))
         return model.partition[replicas].tolist(), {}
+    home = model.broker.copy()
     logs = [improve(model, settings.most_actions, leaders_only) for leaders_only in (True, False)]
     runners_up = dict[int, RunnerUp]()
     for log in logs:
         _note(problem.snapshot, model.partition, log, runners_up)
-    return model.partition[logs[1].replica[: logs[1].used[0]]].tolist(), runners_up
+    moved = _trimmed(problem.snapshot, model, home, logs[1].replica[: logs[1].used[0]], runners_up)
+    return model.partition[moved].tolist(), runners_up
+
+
+def _trimmed(snapshot: Snapshot, model: Model, home: Ints, moved: Ints, noted: dict[int, RunnerUp]) -> Ints:
+    """Do without what a plan can do without; return the replicas that move in their order, and note what they replace."""
+    instead = trim(model, home)
+    name = snapshot.partitions[model.partition]
+    for r in np.flatnonzero(instead != NONE).tolist():
+        q = int(instead[r])
+        if model.broker[q] != home[q]:
+            target = int(snapshot.brokers[model.broker[q]])
+            cost = (1.0 + model.copied[model.partition[[q, r]]]).tolist()
+            noted[int(name[q])] = RunnerUp(partition=int(name[r]), target=target, worth_ratio=cost[0] / cost[1])
+    for _ in range(PASSES):  # what has replaced a replica may have been replaced itself
+        replaced = (instead[moved] != NONE) & (model.broker[moved] == home[moved])
+        moved = np.where(replaced, instead[moved], moved)
+    return moved
 
 
 def _note(snapshot: Snapshot, partition: Ints, log: Log, noted: dict[int, RunnerUp]) -> None:

@@ -10,7 +10,7 @@ from autoscaler.goals.score import Band
 from autoscaler.goals.settings import Settings
 from autoscaler.goals.snapshot import LOADS, UNKNOWN, Bools, Floats, Ints, Snapshot
 
-_COPIED = 3.0  # what copying a mean replica counts against, beside the action itself
+_COPIED = 5.0  # what copying a mean replica counts against, beside the action itself
 _ROOM = 0.8  # of what a small broker may be given, where its band begins
 
 
