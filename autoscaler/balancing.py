@@ -17,7 +17,7 @@ from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
 from autoscaler.brokers.view import View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
-from autoscaler.goals import GOALS, Action, Memory, Settings, Snapshot, State, batches, decide, estimate
+from autoscaler.goals import GOALS, Action, Memory, Settings, Snapshot, State, batches, decide, estimate, loads_explained
 from autoscaler.goals import explained as findings_of
 from autoscaler.model import Finding, TopicPartition, What
 from autoscaler.ports import Clock
@@ -122,7 +122,7 @@ class Balancer:
         cycle = decide(snapshot, self.memory, settings, now)
         self.memory = cycle.memory
         names = {n: p for p, n in self.numbers.items()}
-        found = tuple(findings_of(cycle, names.__getitem__))
+        found = (*findings_of(cycle, names.__getitem__), *loads_explained(cycle.problem))
         if cycle.plan is None or not cycle.plan.actions:
             self._tell(found)
             return
@@ -212,7 +212,8 @@ class Balancer:
             return False
         self._said = said
         for f in found:
-            log.info("%s", in_words(f))
+            if f.what is not What.BROKER_LOADS:  # for the audit and the page
+                log.info("%s", in_words(f))
         self._record([Entry(kind="look", plan="", at=self.world.clock.now(), findings=tuple(found))])
         return True
 

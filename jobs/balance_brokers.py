@@ -29,7 +29,7 @@ from autoscaler.config.clusters import Cluster
 from autoscaler.config.settings import Group, Settings, load
 from autoscaler.core.messages import text_of
 from autoscaler.errors import AutoscalerError, Exit, FencedError, PermanentError, SettingsError, TransientError
-from autoscaler.model import LoadSnapshot, TopicPartition
+from autoscaler.model import Finding, LoadSnapshot, TopicPartition, What
 from autoscaler.ports import Clock
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def run(settings: Settings, cluster: Cluster) -> int:
     mode = cluster.balance.mode
 
     def record(entries: Sequence[Entry]) -> None:
-        table.add([row(e, cluster=cluster.name, mode=mode, detail=text_of(e.findings)) for e in entries])
+        table.add([row(e, cluster=cluster.name, mode=mode, detail=text_of(said(e))) for e in entries])
 
     admin, journal = KafkaClusterAdmin(cluster.connection), _journal(settings, cluster)
     world = World(admin=admin, journal=journal, rates=rates.now, busy=consumers.busy, record=record, clock=clock)
@@ -204,6 +204,11 @@ def run(settings: Settings, cluster: Cluster) -> int:
     for thing in (consumers, admin, journal):
         thing.close()
     return code
+
+
+def said(entry: Entry) -> tuple[Finding, ...]:
+    """Return what is written of a row in words: loads of brokers stand in its findings."""
+    return tuple(f for f in entry.findings if f.what is not What.BROKER_LOADS)
 
 
 def _journal(settings: Settings, cluster: Cluster) -> KafkaJournal:

@@ -149,6 +149,8 @@ def _explain_partition(args: argparse.Namespace, asked: Asked, tables: DecisionT
     rows = tables.balancing(topic, int(number), at)[-_ROWS:]
     if not rows:
         sys.stderr.write(f"nothing was planned for the brokers of {args.partition} at or before {shown(at, asked.zone)}\n")
+        for cluster, look in tables.looks(at).items():
+            sys.stderr.write(f"what was found of cluster {cluster} at {shown(look['at'], asked.zone)}: {look['detail']}\n")
         return Exit.FAILED
     if args.json:
         values = [{k: v for k, v in r.items() if k != "date"} for r in rows]

@@ -6,7 +6,7 @@ its name ends in, which says how it is written. ``{live:consumer}`` counts: 1 co
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from string import Formatter
@@ -42,9 +42,9 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s:.3g} B/s"
 
 
-def size_text(count: float) -> str:
+def size_text(size: float) -> str:
     """Return bytes for people, such as ``1.25 GB``."""
-    return rate_text(count).removesuffix("/s")
+    return rate_text(size).removesuffix("/s")
 
 
 def time_text(seconds: float) -> str:
@@ -62,8 +62,8 @@ def many(count: int, what: str) -> str:
 
 _UNITS: Mapping[str, Callable[[float], str]] = {
     "_bytes_per_s": rate_text,
-    "_bytes": size_text,
     "_records_per_s": lambda v: f"{v:.4g} records/s",
+    "_bytes": size_text,
     "_ratio": lambda v: f"{v:.0%}",
     "_s": time_text,
 }
@@ -393,6 +393,13 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
     What.GOAL_LEFT_OUT: "goal {goal} is left out: {lacks} is not known",
     What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
+    What.BROKER_FULL: lambda f: _said(
+        "broker {broker} has no room for replicas: it stores {load}, and its disk (disk_ratio) or limits leave it {most}"
+        if f.texts["goal"] == "storage"
+        else "broker {broker} has no room for more {goal}: it has {load}, and limits leave it {most}",
+        f,
+    ),
+    What.BROKER_LOADS: lambda f: _said("broker {broker}: ", f) + ", ".join(_loads(f)),
     What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
     What.REPLICA_MOVED: lambda f: _said("{first}: a replica moves from broker {source} to broker {target}", f) + _scored(f),
     What.UNDER_REPLICATED: "nothing is begun while replicas are out of sync: {those}",
@@ -405,6 +412,21 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         f,
     ),
 }
+
+
+def _loads(f: Finding) -> Iterator[str]:
+    """Yield a broker's load by each goal, with the band that it is to be in and the most that it may be given."""
+    for goal in (n for n in f.numbers if f"{n}_mean" in f.numbers):
+        load, low, high, most = (amount_text(goal, f.numbers.get(goal + end)) for end in ("", "_low", "_high", "_most"))
+        parts = [f"{low} to {high}"] if low else []
+        yield f"{goal} {load}" + (f" ({', '.join([*parts, *([f'{most} at most'] if most else [])])})" if low or most else "")
+
+
+def amount_text(goal: str, value: float | None) -> str:
+    """Return a broker's load by a goal for people; empty where there is none."""
+    if value is None:
+        return ""
+    return rate_text(value) if goal in {"bytes_in", "bytes_out"} else size_text(value) if goal == "storage" else f"{value:.4g}"
 
 
 def _scored(f: Finding) -> str:

@@ -19,7 +19,7 @@ from autoscaler.goals.actions import (
     target_replicas,
 )
 from autoscaler.goals.cycle import Cycle, Memory, Outcome, decide
-from autoscaler.goals.explain import actions_explained, explained
+from autoscaler.goals.explain import actions_explained, explained, loads_explained
 from autoscaler.goals.goal import CATALOGUE, GOALS, HARD, Goal, Name
 from autoscaler.goals.plan import Plan, RunnerUp, balance
 from autoscaler.goals.problem import Problem, problem_of
@@ -62,6 +62,7 @@ __all__ = [
     "difference",
     "estimate",
     "explained",
+    "loads_explained",
     "loads_of",
     "of_owners",
     "problem_of",

@@ -65,6 +65,7 @@ class Cycle:
         outcome: What it came to.
         plan: What was planned; ``None`` if nothing was.
         memory: For the next cycle.
+        problem: What it was judged by: smoothed loads, bands and limits.
         settling: Ids of brokers that take no part until what was moved is measured.
         outside: For how many cycles brokers are outside bands, by broker's id and goal.
     """
@@ -72,6 +73,7 @@ class Cycle:
     outcome: Outcome
     plan: Plan | None
     memory: Memory
+    problem: Problem
     settling: tuple[int, ...] = ()
     outside: Mapping[tuple[int, Name], int] = field(default_factory=dict)
 
@@ -106,17 +108,17 @@ def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -
     )
     ids = tuple(smooth.brokers[settling].tolist())
     if snapshot.offline.sum() > settings.offline_ratio * len(snapshot.brokers):
-        return Cycle(outcome=Outcome.OFFLINE, plan=None, memory=left, settling=ids, outside=rounds)
+        return Cycle(outcome=Outcome.OFFLINE, plan=None, memory=left, problem=problem, settling=ids, outside=rounds)
     acting = np.zeros(outside.shape, np.bool_)
     for b, g in zip(*np.nonzero(outside), strict=True):
         acting[b, g] = rounds[keys[b][g]] >= settings.rounds
     asked = bool(snapshot.leaving[snapshot.state.broker].any()) or len(crowded(problem, smooth.state)) > 0
     if not acting.any() and not asked:
         outcome = Outcome.NOT_LONG if outside.any() else Outcome.BALANCED
-        return Cycle(outcome=outcome, plan=None, memory=left, settling=ids, outside=rounds)
+        return Cycle(outcome=outcome, plan=None, memory=left, problem=problem, settling=ids, outside=rounds)
     plan = balance(smooth, settings, acting=acting, sits_out=settling, stays=now - moved_at < settings.cooldown_s)
     outcome = Outcome.REFUSED if plan.refused_for else Outcome.ACT if plan.actions else Outcome.NOTHING_HELPS
-    return Cycle(outcome=outcome, plan=plan, memory=left, settling=ids, outside=rounds)
+    return Cycle(outcome=outcome, plan=plan, memory=left, problem=problem, settling=ids, outside=rounds)
 
 
 def _keys(problem: Problem) -> list[list[tuple[int, Name]]]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from autoscaler.goals.actions import Action, MoveLeadership
 from autoscaler.goals.cycle import Cycle, Outcome
+from autoscaler.goals.goal import Name
 from autoscaler.goals.plan import Plan
 from autoscaler.goals.problem import Problem
 from autoscaler.goals.score import Floats, weighted
@@ -15,6 +16,7 @@ from autoscaler.model.findings import What
 
 Label = Callable[[int], TopicPartition]  # from ``Snapshot.partitions``
 _SAME = 1e-9
+_UNITS = {Name.BYTES_IN: "_bytes_per_s", Name.BYTES_OUT: "_bytes_per_s", Name.STORAGE: "_bytes"}
 
 
 def actions_explained(plan: Plan, label: Label) -> Iterator[Finding]:
@@ -77,6 +79,7 @@ def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
     yield _outcome(cycle)
     if cycle.settling:
         yield Finding.of(What.BROKERS_SETTLE, brokers=[str(b) for b in cycle.settling])
+    yield from _full(cycle.problem)
     if cycle.plan is None:
         return
     for goal, lacks in cycle.plan.problem.left_out:
@@ -84,6 +87,38 @@ def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
     for broker, partitions in cycle.plan.cannot_leave.items():
         yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in partitions], numbers={"broker": broker})
     yield from actions_explained(cycle.plan, label)
+
+
+def _full(problem: Problem) -> Iterator[Finding]:
+    """Return which brokers may not be given a mean replica more, by each goal that limits them."""
+    loads, replicas = loads_of(problem, problem.snapshot.state), max(1, len(problem.snapshot.partition))
+    for g, goal in enumerate(problem.goals):
+        room = problem.limit[:, g] - loads[:, g]
+        for b in np.flatnonzero(problem.counted & (room < loads[:, g].sum() / replicas)).tolist():
+            ends = {"load": float(loads[b, g]), "most": float(problem.limit[b, g])}
+            numbers = {f"{n}{_UNITS.get(goal.name, '')}": v for n, v in ends.items()}
+            yield Finding.of(
+                What.BROKER_FULL, numbers={"broker": int(problem.snapshot.brokers[b]), **numbers}, goal=str(goal.name)
+            )
+
+
+def loads_explained(problem: Problem) -> Iterator[Finding]:
+    """Return a finding for each broker, of what it has by each goal.
+
+    Its numbers are ``broker`` and by goal ``GOAL`` (smoothed; bytes, bytes/s or a count), ``GOAL_mean`` of all brokers,
+    ``GOAL_low`` and ``GOAL_high``, the ends of the band of a broker that takes part, and ``GOAL_most``, what it may be given,
+    where that is limited.
+    """
+    loads = loads_of(problem, problem.snapshot.state)
+    for b, broker in enumerate(problem.snapshot.brokers.tolist()):
+        numbers: dict[str, float] = {"broker": broker}
+        for g, (goal, band) in enumerate(zip(problem.goals, problem.bands, strict=True)):
+            numbers |= {str(goal.name): float(loads[b, g]), f"{goal.name}_mean": band.mean}
+            if problem.counted[b]:
+                numbers |= dict(zip((f"{goal.name}_low", f"{goal.name}_high"), band.limits(), strict=True))
+            if np.isfinite(problem.limit[b, g]):
+                numbers[f"{goal.name}_most"] = float(problem.limit[b, g])
+        yield Finding.of(What.BROKER_LOADS, numbers=numbers)
 
 
 def _outcome(cycle: Cycle) -> Finding:

@@ -117,7 +117,8 @@ CATALOGUE: Mapping[Name, Kind] = {
     Name.STORAGE: Kind(
         needs=("size_bytes",),
         without="left out, and every replica costs the same to move",
-        demand=lambda s: Demand(follow=_known(s.size_bytes), lead=_nothing(s)),
+        # an empty replica is as good as one byte: a full broker gets none
+        demand=lambda s: Demand(follow=np.maximum(_known(s.size_bytes), 1.0), lead=_nothing(s)),
         by_mean=True,
     ),
     Name.REPLICAS: Kind(

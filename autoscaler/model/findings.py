@@ -159,6 +159,8 @@ class What(_Upper):
     BROKERS_SETTLE = auto()
     GOAL_LEFT_OUT = auto()
     BROKER_NOT_EMPTIED = auto()
+    BROKER_FULL = auto()
+    BROKER_LOADS = auto()
     LEADERSHIP_MOVED = auto()
     REPLICA_MOVED = auto()
     UNDER_REPLICATED = auto()

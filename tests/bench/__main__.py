@@ -50,6 +50,7 @@ def programs(seconds: int, planner: Sequence[str] = ()) -> dict[str, list[tuple[
         "assignors": [("the hottest consumer of native groups, foretold and real", ["tests.bench.assignors"])],
         "history": [("history and explain on a million decisions", ["tests.bench.history"])],
         "page": [("the page's answers with 1,000 groups", ["tests.bench.page"])],
+        "moving": [("clients while a broker is emptied", ["tests.bench.moving"])],
         "goals": [("brokers balanced by goals", ["tests.bench.goals", *(["--write"] if "--write" in planner else [])])],
         "packing": [("the planner", ["tests.bench.packing", *planner])],
     }

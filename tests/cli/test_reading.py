@@ -288,3 +288,21 @@ def test_why_a_leader_was_moved_is_explained_and_what_became_of_it(tmp_path: Pat
     (first,) = json.loads(run(*asked, "--at", iso(T0 + 1), "--json").stdout)
     assert (first["source"], first["target"], first["status"]) == (1, 2, "planned")
     assert run("explain", "g", *asked[1:]).returncode == 2, "a group or a partition"
+
+
+def test_of_a_partition_that_was_not_moved_it_is_said_what_the_last_look_has_found(tmp_path: Path) -> None:
+    full = Finding.of(What.BROKER_FULL, numbers={"broker": 3, "load_bytes": 9e9, "most_bytes": 8e9}, goal="storage")
+    entries = [
+        Entry(kind="look", plan="", at=T0 + n, findings=(f,)) for n, f in enumerate((Finding.of(What.BROKERS_BALANCED), full))
+    ]
+    rows_ = [balance_table.row(e, cluster="kafka", mode="act", detail=text_of(e.findings)) for e in entries]
+    table = pa.Table.from_pylist(rows_, balance_table.BALANCE.schema)
+    write_deltalake(balance_table.of_brokers(tmp_path).at("balance"), table, partition_by=["date"])
+    asked = ("explain", "--partition", "orders-3", "--tables", tmp_path)
+    done = run(*asked)
+    assert done.returncode == 1
+    nothing, why = done.stderr.splitlines()
+    assert nothing.startswith("nothing was planned for the brokers of orders-3")
+    assert "cluster kafka" in why
+    assert why.endswith("broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8 GB")
+    assert run(*asked, "--at", iso(T0)).stderr.splitlines()[1].endswith("every broker is in its bands")

@@ -126,6 +126,13 @@ def test_brokers_whose_disks_leave_no_room_are_relieved_and_get_nothing() -> Non
     assert np.isfinite(full.was.over_capacity)
 
 
+def test_a_full_broker_gets_no_empty_replica_and_leads_all_the_same() -> None:
+    capacity = {"storage": np.array([np.inf, 0.0, 0.0]) * MIB}
+    snapshot = of_replicas([[0, 1]] * 6, size=[0.0] * 6, bytes_in=[10.0] * 6, brokers=3, capacity=capacity)
+    plan = balance(snapshot, Settings(goals=(Goal(name=Name.LEADERS), Goal(name=Name.BYTES_IN), Goal(name=Name.STORAGE))))
+    assert {type(a) for a in plan.actions} == {MoveLeadership}
+
+
 def test_slow_brokers_give_and_never_receive_offline_and_stale_ones_do_neither() -> None:
     snapshot = of_rates([10] * 9, [10] * 3, [10] * 3, [10])
     slow = balance(replace(snapshot, slow=flags(4, [3])), BYTES_IN)

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,13 +20,15 @@ from confluent_kafka import Consumer, Producer
 from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.balancing import Balancer
 from autoscaler.brokers.journal import NOTHING
+from autoscaler.brokers.ports import Entry
 from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
 from autoscaler.devtools.broker import Cluster
 from autoscaler.errors import Exit, TransientError
-from autoscaler.model import TopicPartition
+from autoscaler.model import TopicPartition, What
 from jobs.balance_brokers import main
 from tests.conftest import create_topic
 from tests.kafka.balance_victim import balancer
+from tests.kafka.traffic import Traffic
 from tests.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,13 +184,40 @@ def consumed(brokers: Brokers, count: int) -> set[bytes]:
     return found
 
 
-def test_a_broker_is_emptied(brokers: Brokers) -> None:
+def test_a_broker_is_emptied_under_producers_and_consumers_and_nothing_is_lost_or_out_of_order(brokers: Brokers) -> None:
     a, b, c = brokers.ids
     brokers.make([[c, a], [b, c], [a, b], [c, b]], megabytes=2)
-    job = brokers.job(leaving=[c])
-    view = brokers.looks(job, "nothing on the broker", lambda v: not [r for r in brokers.held(v) if c in r])
+    traffic = Traffic(brokers.connection, brokers.topic, 4, per_s=200)
+    with traffic.running(), traffic.span("while it moves"):
+        job = brokers.job(leaving=[c])
+        view = brokers.looks(job, "nothing on the broker", lambda v: not [r for r in brokers.held(v) if c in r])
+    print(traffic.figures()["while it moves"])
+    assert (traffic.failed, traffic.wrong) == (0, [])
+    assert traffic.next == traffic.sent
     assert not view.throttles
     assert {len(r) for r in brokers.held(view)} == {2}
+
+
+def test_on_disks_that_are_full_leaderships_move_and_no_replica_and_the_log_and_the_audit_say_why(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, _ = brokers.ids
+    brokers.make([[a, b]] * 6, megabytes=1)
+    rows = list[Entry]()
+    job = brokers.job(goals=["bytes_out", "storage"], disk_ratio=1e-9)
+    job.world = replace(job.world, record=rows.extend)
+    with caplog.at_level("INFO", "balance"):
+        view = brokers.looks(job, "what leaderships alone can do", lambda v: brokers.leaders(v) == [a] * 4 + [b] * 2)
+        job.look()
+    assert {frozenset(r) for r in brokers.held(view)} == {frozenset({a, b})}
+    for broker in brokers.ids:
+        why = rf"broker {broker} has no room for replicas: it stores .*, and its disk \(disk_ratio\) or limits leave it 0 B"
+        assert re.search(why, caplog.text), caplog.text
+    assert "no action makes it better" in caplog.text
+    looks = [e for e in rows if e.kind == "look"]
+    assert What.BROKER_FULL in {f.what for f in looks[-1].findings}
+    loads = [f.numbers for f in looks[-1].findings if f.what is What.BROKER_LOADS]
+    assert [n["storage_most"] for n in loads] == [0.0] * 3
 
 
 def test_a_job_that_was_killed_is_followed_by_one_that_ends_its_copies_and_takes_its_throttle_away(

@@ -31,6 +31,7 @@ _OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "r
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
 _SPARK_ONLY = frozenset({"hdfs", "dbfs"})  # deltalake has no access to these
+_LOOKS = 100  # at brokers, of all clusters: the newest
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _STATISTICS = timedelta(milliseconds=1)  # that a file's greatest time may be rounded down by
@@ -172,6 +173,22 @@ class DecisionTables:
             f"SELECT * FROM {BALANCE.name} WHERE topic = {_text(topic)} AND partition = {int(partition)} "  # noqa: S608  as above
             f"AND at <= {_text(_utc(until).isoformat())} ORDER BY at, kind"
         )
+        return self._balancing(sql)
+
+    def looks(self, until: datetime) -> dict[str, Row]:
+        """Return the latest ``look`` of the table ``balance`` by cluster.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        sql = (
+            f"SELECT * FROM {BALANCE.name} WHERE kind = 'look' AND at <= {_text(_utc(until).isoformat())} "  # noqa: S608  as above
+            f"ORDER BY at DESC LIMIT {_LOOKS}"
+        )
+        return {r["cluster"]: r for r in reversed(self._balancing(sql))}
+
+    def _balancing(self, sql: str) -> list[Row]:
         beside = DecisionTables(of_brokers(self._place.root).root)
         return list(beside._asked(BALANCE, beside._open(BALANCE), sql))
 

@@ -239,6 +239,8 @@ def ensure_control_topics(
         if missing := [t for t in wanted if t not in found]:
             _create(admin, {t: wanted[t] for t in missing}, replication_factor)
             found = describe(admin, tuple(wanted))
+        if unseen := [t for t in wanted if t not in found]:  # the broker that was asked is behind the one that made them
+            raise TransientError(f"{', '.join(unseen)}: made, and not yet known to every broker")
         check_control_topics(admin, lease_s, found)
         return found
 
