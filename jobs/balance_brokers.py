@@ -61,6 +61,11 @@ class Rates:
         return {x.partition: Rate(x.bytes_per_s, since_s + x.age_s) for x in self._latest.loads if x.bytes_per_s is not None}
 
 
+def _any_slot(_name: str) -> int | None:
+    """Take every worker for one of the group: which it is matters to its controller only."""
+    return 0
+
+
 class Consumers:
     """Which topics' consumers are just handed over, in managed groups of this configuration."""
 
@@ -68,7 +73,7 @@ class Consumers:
         self._logs = ControlLogs(cluster.connection)
         self._watches = [
             KafkaWatch(
-                logs=self._logs, group=g.group, topics=g.topics, lease_s=lease_s, slot_of=lambda _name: None, clock=clock
+                logs=self._logs, group=g.group, topics=g.topics, lease_s=lease_s, slot_of=_any_slot, clock=clock
             )
             for g in groups
             if g.assignment == "managed" and g.mode == "act"

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_log.publisher import KafkaControl
-from autoscaler.devtools.broker import Broker
+from autoscaler.devtools.broker import Cluster
 from autoscaler.model import GroupState, HandoverDone, TopicPartition
 from autoscaler.ports import PlanPublisher
 from tests.fakes import FakeClock, FakePublisher
@@ -76,7 +76,7 @@ class FakeWorld:
 
 @dataclass
 class KafkaWorld:
-    broker: Broker
+    broker: Cluster
     topic: str
     group: str
     lease_s: float = 3.0
@@ -128,7 +128,7 @@ class KafkaWorld:
         self.publisher.close()
 
 
-def commit(broker: Broker, group: str, topic: str, offsets: dict[int, int]) -> None:
+def commit(broker: Cluster, group: str, topic: str, offsets: dict[int, int]) -> None:
     """Commit as a worker does; the admin client's call fails in silence while a new broker loads its coordinator."""
     consumer = Consumer({**broker.connection(), "group.id": group})
     try:

@@ -17,16 +17,21 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.balancing import Balancer
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.ports import Entry
 from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
+from autoscaler.config.clusters import Cluster as ClusterSettings
+from autoscaler.config.settings import Group
 from autoscaler.devtools.broker import Cluster
 from autoscaler.errors import Exit, TransientError
 from autoscaler.model import TopicPartition, What
-from jobs.balance_brokers import main
+from autoscaler.ports import PlanIntent
+from jobs.balance_brokers import Consumers, main
 from tests.conftest import create_topic
+from tests.contracts.publishers import KafkaWorld
 from tests.kafka.balance_victim import balancer
 from tests.kafka.traffic import Traffic
 from tests.until import until
@@ -218,6 +223,51 @@ def test_on_disks_that_are_full_leaderships_move_and_no_replica_and_the_log_and_
     assert What.BROKER_FULL in {f.what for f in looks[-1].findings}
     loads = [f.numbers for f in looks[-1].findings if f.what is What.BROKER_LOADS]
     assert [n["storage_most"] for n in loads] == [0.0] * 3
+
+
+def test_while_consumers_of_a_topic_are_handed_over_nothing_of_it_moves(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[a, b, c]] * 6)
+    world = KafkaWorld(brokers.cluster, brokers.topic, f"g-{uuid4().hex[:8]}", lease_s=5.0)
+    settings = {
+        "group": world.group,
+        "topics": [world.topic],
+        "mode": "act",
+        "workers": {"kind": "processes", "command": ["true"]},
+    }
+    group = Group.model_validate({**settings, "capacity_bytes_per_s": 1e6})
+    consumers = Consumers(ClusterSettings(connection=brokers.connection), [group], world.lease_s, SystemClock())
+    job = brokers.job(goals=["bytes_out"])
+    job.world = replace(job.world, busy=consumers.busy)
+
+    def handed_to(slot: int) -> None:
+        target = dict.fromkeys((brokers.part(n) for n in range(6)), slot)
+        world.publisher.publish(PlanIntent(target=target, requested=frozenset({0, 1}), summary=f"all to {slot}"))
+
+    try:
+        world.start(0)
+        world.start(1)
+        handed_to(0)
+        world.until(lambda s: not s.pending and len(s.owner) == 6)
+        until("all is held", consumers.busy, lambda topics: not topics)
+        world.die(0)  # it gives nothing back: the other one waits until its lease is over
+        handed_to(1)
+        until("a handover", consumers.busy, lambda topics: topics == {brokers.topic})
+        with caplog.at_level("INFO"):
+            for _ in range(3):
+                job.look()
+        assert consumers.busy() == {brokers.topic}
+        assert "wait until their consumers have been handed over" in caplog.text
+        assert "ignored" not in caplog.text
+        assert (job.journal, brokers.leaders(brokers.see())) == (NOTHING, [a] * 6)
+        world.until(lambda s: not s.pending and set(s.owner.values()) == {1})
+        until("all is held again", consumers.busy, lambda topics: not topics)
+        brokers.looks(job, "two leaders on each broker", lambda v: brokers.leaders(v) == [a, a, b, b, c, c])
+    finally:
+        consumers.close()
+        world.close()
 
 
 def test_a_job_that_was_killed_is_followed_by_one_that_ends_its_copies_and_takes_its_throttle_away(
