@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 
 from autoscaler.adapters.kafka.membership import Described
 from autoscaler.adapters.kafka.permissions import Seen, SeenTopic, look
+from autoscaler.brokers.measured import ALL_TOPICS
 from autoscaler.clients.secrets import naming
 from autoscaler.config.clusters import Cluster
-from autoscaler.config.permissions import OWN, OWN_IDS, Need, Resource, needed
+from autoscaler.config.permissions import EVERY, OWN, OWN_IDS, Need, Resource, needed, needed_to_balance
 from autoscaler.config.settings import Group, load
 from autoscaler.core.assignors.group_reader import NO_CONSUMERS, Unpredictable, read_group, unplaceable
 from autoscaler.core.messages import in_words, many
@@ -26,15 +27,17 @@ from autoscaler.model import Finding, GroupMembers, TopicPartition
 from autoscaler.model.findings import What
 from autoscaler.topic_selection import unmatched, wanted
 
+BROKERS = "balance of brokers"  # in place of a group
 _ORDER = ("missing", "without", "not seen")
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What was found of one group.
+    """What was found of one group, or of the job that balances a cluster's brokers.
 
     Attributes:
+        group: Its id; of that job ``BROKERS``.
         facts: What it is, and what it consumes.
         refused: Why the job would not act for it, or not size it.
         permissions: Each that the job needs, and whether it has it; ``None``: that cannot be seen.
@@ -76,9 +79,30 @@ def check(args: argparse.Namespace) -> int:
 
 
 def _of_cluster(cluster: Cluster, groups: Sequence[Group]) -> list[Checked]:
-    take = f"{OWN_IDS}check" if any(g.mode == "act" for g in groups) else None
-    seen = look(cluster.connection, [g.topics for g in groups], [g.group for g in groups], own=OWN, take=take)
-    return [judged(cluster, g, seen) for g in groups]
+    balances = "balance" in cluster.model_fields_set
+    acts = any(g.mode == "act" for g in groups) or (balances and cluster.balance.mode == "act")
+    topics = [*(g.topics for g in groups), *([ALL_TOPICS] if balances else [])]
+    seen = look(cluster.connection, topics, [g.group for g in groups], own=OWN, take=f"{OWN_IDS}check" if acts else None)
+    return [*(judged(cluster, g, seen) for g in groups), *([_balancing(cluster, seen)] if balances else [])]
+
+
+def _balancing(cluster: Cluster, seen: Seen) -> Checked:
+    """Return what was seen of a cluster as an answer about the job that balances its brokers."""
+    needs = [n for n in needed_to_balance(acts=cluster.balance.mode == "act") if not _made(n, seen)]
+    permissions = tuple((n, _allowed(n, seen)) for n in needs)
+    return Checked(
+        group=BROKERS,
+        cluster=cluster.name,
+        facts=(f"{_topics(seen.topics)} seen", f"mode {cluster.balance.mode}"),
+        refused=(),
+        permissions=permissions,
+        commands=tuple(_commands([n for n, allowed in permissions if not allowed], cluster)),
+    )
+
+
+def _made(need: Need, seen: Seen) -> bool:
+    """Say whether this is the permission to make a topic that is there."""
+    return need.operation == "Create" and _there(need.name, seen)
 
 
 def judged(cluster: Cluster, group: Group, seen: Seen) -> Checked:
@@ -87,7 +111,7 @@ def judged(cluster: Cluster, group: Group, seen: Seen) -> Checked:
     there = [t for t in seen.topics if _there(t, seen)]  # a pattern does not mean what only another group names
     consumed = {t: seen.topics[t] for t in sorted(wanted(group.topics, there))}
     placed = group.assignment == "native" and not isinstance(members, str) and any(m.name for m in members.members)
-    needs = [n for n in needed(group, tuple(consumed), placed=placed) if not (n.operation == "Create" and _there(n.name, seen))]
+    needs = [n for n in needed(group, tuple(consumed), placed=placed) if not _made(n, seen)]
     permissions = tuple((n, _allowed(n, seen)) for n in needs)
     return Checked(
         group=group.group,
@@ -106,6 +130,9 @@ def _there(topic: str, seen: Seen) -> bool:
 def _allowed(need: Need, seen: Seen) -> bool | None:
     operation = _WORD.sub("_", need.operation).upper()
     match need.on:
+        case Resource.TOPIC if need.name == EVERY:
+            told = [t.allowed for t in seen.topics.values() if t.allowed is not None]
+            return all(operation in allowed for allowed in told) if told else None
         case Resource.TOPIC:
             allowed = seen.topics[need.name].allowed
             everywhere = True if operation == "CREATE" and "CREATE" in seen.cluster else None

@@ -1,4 +1,4 @@
-"""What the job must be allowed to do on a cluster for one group: the job's rows of ``docs/reference/permissions.md``."""
+"""What jobs must be allowed to do on a cluster, for one group or to balance brokers: rows of ``docs/reference/permissions.md``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from enum import StrEnum
 from autoscaler.config.settings import Group
 from autoscaler.handover.records import CONTROL_TOPIC, HEARTBEAT_TOPIC
 
+EVERY = "*"  # each topic, those that are made later too
 CLUSTER_NAME = "kafka-cluster"  # what Kafka calls the one resource of its kind
 OWN_IDS = f"{CONTROL_TOPIC}/"  # what the job's transactional ids begin with
 OWN = (CONTROL_TOPIC, HEARTBEAT_TOPIC)
@@ -48,6 +49,32 @@ def needed(group: Group, topics: Sequence[str], *, placed: bool) -> tuple[Need, 
         placed: Its members follow a placement that the job writes.
     """
     return tuple(_needed(group, topics, writes=group.mode == "act" and (group.assignment == "managed" or placed)))
+
+
+def needed_to_balance(*, acts: bool) -> tuple[Need, ...]:
+    """Return what the job that balances brokers needs, in the order in which it needs it; ``acts``: its mode is act."""
+    return tuple(_to_balance(acts=acts))
+
+
+def _to_balance(*, acts: bool) -> Iterator[Need]:
+    topic, cluster = Resource.TOPIC, Resource.CLUSTER
+    yield Need(
+        operation="Describe", on=cluster, name=CLUSTER_NAME, without="reassignments and the sizes of replicas cannot be read"
+    )
+    unseen = "its topics are not seen: their load does not count, and they do not move"
+    yield Need(operation="Describe", on=topic, name=EVERY, without=unseen)
+    if not acts:
+        return
+    yield Need(operation="Alter", on=cluster, name=CLUSTER_NAME, without="nothing can be reassigned")
+    for on, name in ((cluster, CLUSTER_NAME), (topic, EVERY)):
+        yield Need(operation="AlterConfigs", on=on, name=name, without="no throttle can be set")
+    begun = "what is begun cannot be written down"
+    for name in OWN:
+        for operation in ("Create", "Describe", "DescribeConfigs"):
+            yield Need(operation=operation, on=topic, name=name, without=begun)
+    for operation in ("Read", "Write"):
+        yield Need(operation=operation, on=topic, name=CONTROL_TOPIC, without=begun)
+    yield Need(operation="Write", on=Resource.TRANSACTIONAL_ID, name=OWN_IDS, without=begun)
 
 
 def _needed(group: Group, topics: Sequence[str], *, writes: bool) -> Iterator[Need]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.config.permissions import Need, needed
+from autoscaler.config.permissions import EVERY, Need, needed, needed_to_balance
 from autoscaler.config.settings import Group
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "permissions.md"
@@ -53,3 +53,13 @@ def test_the_page_names_every_operation_of_every_resource() -> None:
     for need in needed(group(mode="act"), ["a"], placed=False):
         where = need.name if need.name.startswith("__") and need.on == "topic" else words[need.on]
         assert any(need.operation in row and where in row for row in rows), need
+
+
+@pytest.mark.parametrize("acts", [False, True])
+def test_the_page_names_what_the_job_that_balances_brokers_needs(*, acts: bool) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [row for row in text.splitlines() if row.startswith("| job that balances brokers")]
+    words = {"cluster": "the cluster", "transactional-id": "transactional ids"}
+    for need in needed_to_balance(acts=acts):
+        where = "all topics" if need.name == EVERY else words.get(need.on, need.name)
+        assert any(need.operation in row and where in row for row in rows if acts or "always" in row), need

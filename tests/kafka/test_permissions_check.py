@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Checking:
     topic: str
     place: Path
     capsys: pytest.CaptureFixture[str]
+    cluster: dict[str, object] = field(default_factory=dict)
 
     def written(self, *more_topics: str, user: str | None = "job", **more: object) -> Path:
         connection = {**(self.broker.connection() if user is None else self.broker.connection(user))}
@@ -58,7 +59,11 @@ class Checking:
         }
         if one["mode"] == "act":
             one["workers"] = {"kind": "processes", "command": ["true"]}
-        settings = {"clusters": [{"name": "main", "connection": connection}], "state_dir": str(self.place), "groups": [one]}
+        settings = {
+            "clusters": [{"name": "main", "connection": connection, **self.cluster}],
+            "state_dir": str(self.place),
+            "groups": [one],
+        }
         file = self.place / "conf.yaml"
         file.write_text(yaml.safe_dump(settings), encoding="utf-8")
         return file
@@ -111,6 +116,33 @@ def test_the_commands_that_it_prints_give_all_that_the_job_needs(checking: Check
     assert code == 0
     assert f"{checking.group}: fine" in said
     assert f"1 topic with {PARTITIONS} partitions" in said
+
+
+@pytest.mark.parametrize("mode", ["advise", "act"])
+def test_what_the_job_that_balances_brokers_needs_is_checked_where_it_is_configured(
+    checking: Checking, permissions: Permissions, mode: str
+) -> None:
+    checking.cluster = {"balance": {"mode": mode}}
+    file = checking.written(mode="advise")
+    ensure_control_topics(admin_client(checking.broker.connection()), lease_s=3.0, replication_factor=None)
+
+    def brokers() -> dict[str, Any]:
+        main(["check", "--config", str(file), "--json"])
+        *_, found = json.loads(checking.capsys.readouterr().out)["groups"]
+        assert found["group"] == "balance of brokers"
+        return dict(found)
+
+    permissions.grant("job", (TOPIC, checking.topic, DESCRIBE), (GROUP, checking.group, DESCRIBE))
+    before = brokers()
+    assert not before["fine"]
+    missing = {f"{p['operation']} {p['on']}" for p in before["permissions"] if p["allowed"] is False}
+    assert ("Alter cluster" in missing) is (mode == "act")
+    assert "Describe cluster" in missing
+    permissions.grant("job", *(g for command in before["commands"] for g in grants(command)))
+    assert brokers()["fine"]
+    code, said = checking.text()
+    assert code == 0
+    assert "balance of brokers: fine" in said
 
 
 HEARTBEATS, CONTROL = "__autoscaler_heartbeats", "__autoscaler_control"
