@@ -1,4 +1,4 @@
-"""What jobs must be allowed to do on a cluster, for one group or to balance brokers: rows of ``docs/reference/permissions.md``."""
+"""What jobs must be allowed to do on a cluster, for a group or to balance brokers: rows of ``docs/reference/permissions.md``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
