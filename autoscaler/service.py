@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -139,7 +139,18 @@ class Job:
             return None
         from autoscaler.adapters.http.endpoint import Endpoint  # noqa: PLC0415  a job that opens no port loads none of it
 
-        return Endpoint(self.settings, address, self.clock, self.audit.waiting)
+        return Endpoint(self.settings, address, self.clock, self.audit.waiting, self._plans)
+
+    def _plans(self) -> list[Mapping[str, Any]]:
+        """Return rows of what is planned for brokers, none where no job has balanced them.
+
+        Raises:
+            SettingsError: They cannot be read, or by Spark only.
+            TransientError: They were rewritten meanwhile.
+        """
+        from autoscaler.adapters.audit.decision_reader import DecisionTables  # noqa: PLC0415  only where the page is asked
+
+        return DecisionTables(self.settings.tables_place).plans()
 
     def _notifications(self) -> "Notifications | None":
         """Return what tells elsewhere what is decided; ``None`` if the configuration names no address."""

@@ -74,7 +74,7 @@ def names(window: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("place", ["", "#orders", "#%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%2F%26%22'"])
+@pytest.mark.parametrize("place", ["", "#orders", "#/brokers", "#%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%2F%26%22'"])
 def test_it_is_accessible_fits_and_asks_and_runs_nothing_else(
     browser: Browser, address: str, place: str, width: int, scheme: str
 ) -> None:
@@ -132,6 +132,23 @@ def test_it_says_first_that_data_is_old_and_then_that_the_job_does_not_answer(br
         server.close()
         expect(news).to_contain_text("The job does not answer since 22:29:20 UTC")
         assert window.locator(GROUPS).count() == len(NAMES), "what was known stays"
+
+
+def test_it_shows_brokers_by_goal_and_the_latest_plan_and_the_way_back(browser: Browser, address: str) -> None:
+    with opened(browser, address) as (window, _):
+        window.get_by_role("link", name="How brokers are balanced").click()
+        expect(window.locator("#title")).to_have_text("Brokers")
+        east = window.get_by_role("region", name="Brokers of east")
+        loads = east.get_by_role("region", name="Loads of east").locator("tbody tr")
+        expect(loads).to_have_count(3)
+        expect(loads.nth(2)).to_contain_text("52 GB · outside")
+        expect(loads.nth(2)).to_contain_text("at most 50 GB")
+        actions = east.get_by_role("region", name="Actions of east").locator("tbody tr")
+        expect(actions.first).to_contain_text("moved")
+        expect(actions.nth(1)).to_contain_text("<img")
+        expect(window.get_by_role("region", name="Brokers of west")).to_contain_text("No plan yet.")
+        window.locator("#back a").click()
+        expect(window.locator("#all")).to_be_visible()
 
 
 def test_a_group_that_is_not_there_is_said(browser: Browser, address: str) -> None:

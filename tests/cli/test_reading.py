@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from autoscaler.adapters.audit import balance_table, rows
+from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.brokers.ports import Entry
 from autoscaler.core.decide import History, decide
@@ -285,6 +286,8 @@ def test_why_a_leader_was_moved_is_explained_and_what_became_of_it(tmp_path: Pat
     planned, ended = run(*asked).stdout.splitlines()
     assert f"planned: {moved}: broker 2 leads in place of broker 1" in planned
     assert ended.endswith("moved to brokers 2, 1")
+    plan = DecisionTables(tmp_path).plans()
+    assert [(r["kind"], r["partition"]) for r in plan] == [("action", 3), ("outcome", 3), ("outcome", 4)]
     (first,) = json.loads(run(*asked, "--at", iso(T0 + 1), "--json").stdout)
     assert (first["source"], first["target"], first["status"]) == (1, 2, "planned")
     assert run("explain", "g", *asked[1:]).returncode == 2, "a group or a partition"
@@ -305,4 +308,5 @@ def test_of_a_partition_that_was_not_moved_it_is_said_what_the_last_look_has_fou
     assert nothing.startswith("nothing was planned for the brokers of orders-3")
     assert "cluster kafka" in why
     assert why.endswith("broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8 GB")
+    assert {r["kind"] for r in DecisionTables(tmp_path).plans()} == {"look"}
     assert run(*asked, "--at", iso(T0)).stderr.splitlines()[1].endswith("every broker is in its bands")

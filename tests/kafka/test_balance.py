@@ -17,7 +17,9 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.clock import SystemClock
+from autoscaler.adapters.http.brokers import told
 from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.balancing import Balancer
 from autoscaler.brokers.journal import NOTHING
@@ -394,4 +396,7 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
     assert "bytes_out" in said
     assert " moved to brokers " in said
     assert explained(f"{brokers.topic}-99").returncode == 1
+    (shown,) = told(DecisionTables(tmp_path / "state" / "tables").plans())
+    assert [(x["id"], [y["goal"] for y in x["loads"]]) for x in shown["brokers"]] == [(n, ["bytes_out"]) for n in brokers.ids]
+    assert {x["state"] for x in shown["actions"]} == {"moved"}
     assert explained("nonsense").returncode == Exit.SETTINGS

@@ -188,6 +188,25 @@ class DecisionTables:
         )
         return {r["cluster"]: r for r in reversed(self._balancing(sql))}
 
+    def plans(self) -> list[Row]:
+        """Return the latest looks at the brokers of each cluster, and all rows of its latest plan, oldest first.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        beside = DecisionTables(of_brokers(self._place.root).root)
+        if not beside._is_there(BALANCE):
+            return []
+        latest = "row_number() OVER (PARTITION BY cluster, kind ORDER BY at DESC) AS nth"
+        sql = (
+            f"WITH numbered AS (SELECT *, {latest} FROM {BALANCE.name}), "  # noqa: S608  as above
+            "newest AS (SELECT cluster, plan FROM numbered WHERE kind = 'action' AND nth = 1) "
+            "SELECT b.* FROM numbered b LEFT JOIN newest p ON b.cluster = p.cluster AND b.plan = p.plan "
+            f"WHERE p.plan IS NOT NULL OR (b.kind = 'look' AND b.nth <= {_LOOKS}) ORDER BY b.at, b.partition"
+        )
+        return self._balancing(sql)
+
     def _balancing(self, sql: str) -> list[Row]:
         beside = DecisionTables(of_brokers(self._place.root).root)
         return list(beside._asked(BALANCE, beside._open(BALANCE), sql))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autoscaler.adapters.http.board import Board
+from autoscaler.adapters.http.brokers import BrokerPlans, Rows
 from autoscaler.adapters.http.metrics import Backlog, Cycle, JobMetrics
 from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health, Server
@@ -18,8 +19,8 @@ _OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, w
 class Endpoint:
     """Answers on the address that the configuration names, of what it is told."""
 
-    def __init__(self, settings: Settings, address: tuple[str, int], clock: Clock, backlog: Backlog) -> None:
-        """Open nothing yet; ``address`` is host and port."""
+    def __init__(self, settings: Settings, address: tuple[str, int], clock: Clock, backlog: Backlog, plans: Rows = list) -> None:
+        """Open nothing yet; ``address`` is host and port, ``plans`` reads rows of what is planned for brokers."""
         http = settings.http
         health = Health(groups=len(settings.groups), oldest_s=settings.measure.watchdog_s, advice_max_age_s=http.advice_max_age_s)
         self._metrics = JobMetrics(clock, backlog, partitions=http.partitions)
@@ -27,7 +28,9 @@ class Endpoint:
         if http.page or is_loopback(address[0]):
             old_s = max(_OLD_S, _OLD_CYCLES * settings.measure.trigger_s)
             self._board = Board(clock, backlog, (g.group for g in settings.groups), old_s=old_s)
-        self._server = Server(address, Answers(self._metrics, health, clock, Page(self._board, anywhere=http.page)))
+        self._server = Server(
+            address, Answers(self._metrics, health, clock, Page(self._board, BrokerPlans(clock, plans), anywhere=http.page))
+        )
 
     def start(self) -> None:
         """Begin to answer, and to count the messages of the process' log."""

@@ -1,4 +1,4 @@
-"""The page and its JSON: ``/``, its style and script, ``/api/groups``, ``/api/groups/NAME`` and ``/api/openapi.json``."""
+"""The page and its JSON: ``/``, its style and script, and what lies below ``/api``."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +12,8 @@ from pydantic import TypeAdapter
 
 from autoscaler.adapters.http.answer import Answer
 from autoscaler.adapters.http.board import Board, OneGroup, Overview
+from autoscaler.adapters.http.brokers import BrokerPlans, Brokers
+from autoscaler.errors import AutoscalerError
 
 _FILES: Mapping[str, tuple[str, str]] = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -32,12 +34,12 @@ def is_loopback(host: str) -> bool:
 class Page:
     """Answers what a browser asks for."""
 
-    def __init__(self, board: Board | None, *, anywhere: bool = False) -> None:
+    def __init__(self, board: Board | None, plans: BrokerPlans | None = None, *, anywhere: bool = False) -> None:
         """``None`` for ``board`` forbids it all; without ``anywhere`` a request must name this machine as its host.
 
         A site that a browser shows could otherwise let its own name mean 127.0.0.1, and read what is there.
         """
-        self._board, self._anywhere = board, anywhere
+        self._board, self._plans, self._anywhere = board, plans, anywhere
 
     @staticmethod
     def has(path: str) -> bool:
@@ -51,13 +53,15 @@ class Page:
         if path in _FILES:
             name, kind = _FILES[path]
             return Answer(HTTPStatus.OK, _shipped(name), kind)
-        return _api(self._board, path)
+        return _api(self._board, self._plans, path)
 
 
-def _api(board: Board, path: str) -> Answer:
+def _api(board: Board, plans: BrokerPlans | None, path: str) -> Answer:
     match path.removeprefix("/api/"):
         case "groups":
             return Answer.of(HTTPStatus.OK, board.overview())
+        case "brokers" if plans is not None:
+            return _brokers(plans)
         case "openapi.json":
             return Answer.of(HTTPStatus.OK, openapi())
         case name if name.startswith("groups/"):
@@ -66,7 +70,14 @@ def _api(board: Board, path: str) -> Answer:
                 return Answer.of(HTTPStatus.OK, group)
             return Answer.of(HTTPStatus.NOT_FOUND, {"error": "no cycle of this group since the job began"})
         case _:
-            return Answer.of(HTTPStatus.NOT_FOUND, {"error": "there are /api/groups, /api/groups/NAME and /api/openapi.json"})
+            return Answer.of(HTTPStatus.NOT_FOUND, {"error": f"there are {', '.join(openapi()['paths'])} and /api/openapi.json"})
+
+
+def _brokers(plans: BrokerPlans) -> Answer:
+    try:
+        return Answer.of(HTTPStatus.OK, plans.latest())
+    except AutoscalerError as e:
+        return Answer.of(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(e)})
 
 
 @cache
@@ -78,7 +89,7 @@ def _shipped(name: str) -> bytes:
 def openapi() -> Mapping[str, Any]:
     """Return the description of ``/api``, made from the types of its answers."""
     schemas: dict[str, Any] = {}
-    for kind in (Overview, OneGroup):
+    for kind in (Overview, OneGroup, Brokers):
         made = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}")
         schemas |= made.pop("$defs", {}) | {kind.__name__: made}
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}, "description": "the group's id"}
@@ -87,16 +98,19 @@ def openapi() -> Mapping[str, Any]:
         "info": {"title": "Kafka consumer-group autoscaler", "version": "1", "description": "Read only."},
         "paths": {
             "/api/groups": {"get": _got("Every group at a glance", "Overview")},
+            "/api/brokers": {"get": _got("The latest plan for the brokers of each cluster", "Brokers", unread=True)},
             "/api/groups/{name}": {"get": _got("One group", "OneGroup", missing=True) | {"parameters": [name]}},
         },
         "components": {"schemas": schemas},
     }
 
 
-def _got(summary: str, kind: str, *, missing: bool = False) -> dict[str, Any]:
+def _got(summary: str, kind: str, *, missing: bool = False, unread: bool = False) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}
     answers: dict[str, Any] = {"200": {"description": summary, "content": content}}
     if missing:
         answers["404"] = {"description": "No cycle of this group since the job began"}
+    if unread:
+        answers["503"] = {"description": "The table balance cannot be read right now"}
     answers["403"] = {"description": "Not a loopback address, and http.page is not set"}
     return {"summary": summary, "responses": answers}

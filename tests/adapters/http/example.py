@@ -4,11 +4,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+from autoscaler.adapters.audit import balance_table
 from autoscaler.adapters.http.board import Board
+from autoscaler.adapters.http.brokers import BrokerPlans
 from autoscaler.adapters.http.metrics import Cycle, JobMetrics
 from autoscaler.adapters.http.page import Page
 from autoscaler.adapters.http.server import Answers, Health
+from autoscaler.brokers.ports import Entry
+from autoscaler.core.messages import text_of
+from autoscaler.model import Finding, TopicPartition, What
+from jobs.balance_brokers import said
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.http.served import cycle
 from tests.fakes import FakeClock
@@ -40,7 +47,37 @@ class Example:
         """Return what serves the board."""
         metrics = JobMetrics(self.clock, lambda: (0, None))
         health = Health(groups=len(NAMES), oldest_s=60.0, advice_max_age_s=60.0)
-        return Answers(metrics, health, self.clock, Page(self.board, anywhere=anywhere))
+        return Answers(metrics, health, self.clock, Page(self.board, BrokerPlans(self.clock, plans), anywhere=anywhere))
+
+
+def plans() -> list[dict[str, Any]]:
+    """Return rows of what was planned for the brokers of two clusters."""
+    loads = ((1, 9.1e6, 41e9, 12), (2, 3.2e6, 18e9, 7), (3, 4.4e6, 52e9, 8))
+    found = [
+        Finding.of(What.BROKER_LOADS, broker=b, bytes_in=rate, bytes_in_mean=5.6e6, bytes_in_low=5e6, bytes_in_high=6.2e6,
+                   storage=size, storage_mean=37e9, storage_low=33e9, storage_high=41e9, storage_most=50e9,
+                   leaders=led, leaders_mean=9, leaders_low=8.1, leaders_high=9.9)
+        for b, rate, size, led in loads
+    ]  # fmt: skip
+    full = Finding.of(What.BROKER_FULL, numbers={"broker": 3, "load_bytes": 52e9, "most_bytes": 50e9}, goal="storage")
+    balancing = Finding.of(What.BALANCING, actions=2, before=33.0, after=89.0)
+    first, second = TopicPartition(topic="orders", partition=3), TopicPartition(topic=HOSTILE, partition=0)
+    led = Finding.of(
+        What.LEADERSHIP_MOVED, partitions=[first], source=1, target=2, score=0.61, leaders_before=0.7, leaders_after=1.0
+    )
+    moved = Finding.of(What.REPLICA_MOVED, partitions=[second], source=1, target=2, score=0.55, size_bytes=2e9,
+                       bytes_in_before=0.6, bytes_in_after=0.8)  # fmt: skip
+    at = cases.T0 + LASTS_S - 60
+    entries = [
+        Entry(kind="look", plan="", at=at, findings=(balancing, full, *found)),
+        Entry(kind="action", plan="p", at=at, status="planned", partition=first, findings=(led,)),
+        Entry(kind="action", plan="p", at=at, status="planned", partition=second, findings=(moved,)),
+        Entry(kind="outcome", plan="p", at=at + 1, status="begun", partition=first, replicas=(2, 1)),
+        Entry(kind="outcome", plan="p", at=at + 2, status="moved", partition=first, replicas=(2, 1)),
+    ]
+    rows = [balance_table.row(e, cluster="east", mode="act", detail=text_of(said(e))) for e in entries]
+    calm = Entry(kind="look", plan="", at=at, findings=(Finding.of(What.BROKERS_BALANCED),))
+    return [*rows, balance_table.row(calm, cluster="west", mode="advise", detail=text_of(calm.findings))]
 
 
 def told_at(second: int) -> tuple[Cycle, ...]:

@@ -8,17 +8,21 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from autoscaler.adapters.http.board import DECISIONS, HISTORY_S, STEP_S, STEPS, Board
+from autoscaler.adapters.http.brokers import FRESH_S, BrokerPlans
 from autoscaler.adapters.http.endpoint import Endpoint
-from autoscaler.adapters.http.page import is_loopback
-from autoscaler.adapters.http.server import Answers
+from autoscaler.adapters.http.metrics import JobMetrics
+from autoscaler.adapters.http.page import Page, is_loopback
+from autoscaler.adapters.http.server import Answers, Health
 from autoscaler.config.settings import Settings
+from autoscaler.errors import TransientError
 from tests.adapters.audit import audit_cases as cases
-from tests.adapters.http.example import HOSTILE, NAMES, QUIET, Example, told_at
+from tests.adapters.http.example import HOSTILE, NAMES, QUIET, Example, plans, told_at
 from tests.adapters.http.served import cycle
 from tests.config.files import MINIMAL
 from tests.fakes import FakeClock
 
 HERE = "127.0.0.1:9301"
+HEALTH = Health(groups=1, oldest_s=60.0, advice_max_age_s=60.0)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,10 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize(("path", "at"), [("/api/groups", "/api/groups"), ("/api/groups/orders", "/api/groups/{name}")])
+@pytest.mark.parametrize(
+    ("path", "at"),
+    [("/api/groups", "/api/groups"), ("/api/groups/orders", "/api/groups/{name}"), ("/api/brokers", "/api/brokers")],
+)
 def test_answers_are_as_the_description_says(example: Example, path: str, at: str) -> None:
     answers = example.answers()
     described = strict(asked(answers, "/api/openapi.json")[1])
@@ -66,6 +73,40 @@ def test_risk_waste_and_age_are_told(example: Example) -> None:
     assert groups["bills"]["waste"] == 4
     assert groups[QUIET]["age_s"] == pytest.approx(60.0, abs=1.0)
     assert [b["load"] for b in groups[HOSTILE]["bars"]] == [790e3, 950e3, None]
+
+
+def test_the_latest_plan_for_brokers_is_told_with_loads_scores_and_what_became_of_it(example: Example) -> None:
+    status, said = asked(example.answers(), "/api/brokers")
+    east, west = said["clusters"]
+    assert (status, east["cluster"], east["mode"], east["actions_all"]) == (200, "east", "act", 2)
+    assert [(b["id"], [x["goal"] for x in b["loads"] if x["outside"]]) for b in east["brokers"]] == [
+        (1, ["bytes_in", "leaders"]), (2, ["bytes_in", "storage", "leaders"]), (3, ["bytes_in", "storage", "leaders"]),
+    ]  # fmt: skip
+    assert [(a["partition"], a["state"], a["score"]) for a in east["actions"]] == [
+        ("orders-3", "moved", 0.61), (f"{HOSTILE}-0", "planned", 0.55),
+    ]  # fmt: skip
+    assert "broker 3 has no room for replicas" in east["sentence"]
+    assert (west["brokers"], west["actions"], west["planned_at"]) == ([], [], None)
+
+
+def test_plans_for_brokers_are_read_at_most_so_often_and_a_table_that_cannot_be_read_is_said() -> None:
+    clock, reads, rewritten = FakeClock(), list[float](), "table balance was rewritten meanwhile"
+
+    def rows() -> list[dict[str, Any]]:
+        reads.append(clock.now())
+        if len(reads) == 2:
+            raise TransientError(rewritten)
+        return plans()
+
+    made = BrokerPlans(clock, rows)
+    page = Page(Board(clock, lambda: (0, None), (), old_s=10.0), made)
+    answers = Answers(JobMetrics(clock, lambda: (0, None)), HEALTH, clock, page)
+    for _ in range(3):
+        assert asked(answers, "/api/brokers")[0] == 200
+    assert len(reads) == 1
+    clock.advance(FRESH_S)
+    assert asked(answers, "/api/brokers") == (503, {"error": rewritten})
+    assert asked(answers, "/api/brokers")[0] == 200
 
 
 def test_a_group_without_a_cycle_is_named() -> None:

@@ -8,7 +8,7 @@ const RISK_SAID = {
   unknown: "not all of it is measured", overloaded: "a consumer is above its capacity", full: "a consumer is above its target", none: "",
 };
 const $ = (id) => document.getElementById(id);
-const state = { overview: null, group: null, answered: null, failed: null, shown: AT_ONCE };
+const state = { overview: null, group: null, brokers: null, answered: null, failed: null, shown: AT_ONCE };
 
 // --- small helpers ---------------------------------------------------------------------------------------------------
 
@@ -52,6 +52,7 @@ function fill(list, items, keyOf, make) {
   }
 }
 const clock = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+const day = (at) => new Date(at * 1000).toISOString().slice(0, 19).replace("T", " ");
 const count = (x) => (x === null ? "unknown" : Math.round(x).toLocaleString("en"));
 function bytes(x) {
   if (x === null) return "unknown";
@@ -67,7 +68,9 @@ function seconds(x) {
 }
 const percent = (part, whole) => (part === null || !whole ? "unknown" : `${Math.round((100 * part) / whole)}\u00a0%`);
 const consumers = (now, wanted) => (wanted === null || wanted === now ? count(now) : `${count(now)} → ${count(wanted)}`);
-const path = () => (location.hash.length > 1 ? decoded(location.hash.slice(1)) : null);
+// A group's name is encoded: none is written like this.
+const BROKERS = "#/brokers", onBrokers = () => location.hash === BROKERS;
+const path = () => (location.hash.length > 1 && !onBrokers() ? decoded(location.hash.slice(1)) : null);
 function decoded(text) {
   try { return decodeURIComponent(text); } catch { return text; }
 }
@@ -76,7 +79,7 @@ function decoded(text) {
 
 function news() {
   const said = [], o = state.overview, name = path();
-  const groups = o ? o.groups.filter((g) => name === null || g.name === name) : [];
+  const groups = o && !onBrokers() ? o.groups.filter((g) => name === null || g.name === name) : [];
   if (state.failed) {
     said.push(state.answered
       ? `The job does not answer since ${clock(state.answered)} UTC: what stands below is from then.`
@@ -89,12 +92,13 @@ function news() {
       const old = groups.filter((g) => g.old);
       if (old.length) said.push(`Data is old: ${some(old.map((g) => g.name))}.`);
     }
-    if (name === null && o.undecided.length) said.push(`Not decided yet since the job began: ${some(o.undecided)}.`);
+    if (name === null && !onBrokers() && o.undecided.length) said.push(`Not decided yet since the job began: ${some(o.undecided)}.`);
     if (o.audit_waiting_s > 60) said.push(`Decisions since ${clock(o.now - o.audit_waiting_s)} UTC wait to be written into the tables.`);
   }
   const bad = said.length > 0;
   if (!bad && o) {
-    said.push(groups.length === 1 ? "The job answers; this group is decided and its data is fresh."
+    said.push(onBrokers() ? "The autoscaler answers; the brokers are balanced by a job of their own, whose latest plan this is."
+      : groups.length === 1 ? "The job answers; this group is decided and its data is fresh."
       : `The job answers; all ${count(groups.length)} groups are decided and their data is fresh.`);
   }
   $("news").className = bad ? "bad" : o ? "good" : "";
@@ -234,18 +238,51 @@ function group() {
   chart(one);
 }
 
+// --- brokers ---------------------------------------------------------------------------------------------------------
+
+const amount = (goal, x) => (goal === "storage" ? bytes(x).replace("/s", "") : goal.startsWith("bytes_") ? bytes(x) : (Math.round(x * 10) / 10).toLocaleString("en"));
+function load(x) {
+  const limits = [x.low === null ? null : `band ${amount(x.goal, x.low)} to ${amount(x.goal, x.high)}`, x.most === null ? null : `at most ${amount(x.goal, x.most)}`];
+  return element("td", { class: "n" }, element("span", { class: x.outside ? "outside" : "" }, amount(x.goal, x.load), x.outside ? " · outside" : ""),
+    element("div", { class: "quiet" }, limits.filter(Boolean).join(", ")));
+}
+function table(label, heads, rows) {
+  return element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, element("table", {},
+    element("thead", {}, element("tr", {}, ...heads.map(([head, kind]) => element("th", { scope: "col", class: kind }, head)))),
+    element("tbody", {}, ...rows)));
+}
+function cluster(c) {
+  const goals = c.brokers[0]?.loads.map((x) => [x.goal, "n"]) ?? [];
+  const brokers = c.brokers.map((b) => element("tr", {}, element("th", { scope: "row" }, String(b.id)), ...b.loads.map(load)));
+  const actions = c.actions.map((a) => element("tr", {}, element("th", { scope: "row" }, a.partition), element("td", { class: "n" }, `${a.source ?? "?"} → ${a.target ?? "?"}`),
+    element("td", { class: "n" }, a.score === null ? "unknown" : a.score.toFixed(3)), element("td", {}, a.state), element("td", {}, a.sentence)));
+  const left = c.actions_all - c.actions.length;
+  return element("section", { "aria-label": `Brokers of ${c.cluster}` },
+    element("h2", {}, `${c.cluster} · ${c.mode}`),
+    element("p", { class: "said" }, element("span", { class: "reason" }, `found at ${day(c.at)} UTC`), c.sentence),
+    brokers.length ? table(`Loads of ${c.cluster}`, [["Broker", ""], ...goals], brokers) : null,
+    element("p", { class: "quiet plan" }, c.planned_at === null ? "No plan yet." : `The latest plan is of ${day(c.planned_at)} UTC: ${count(c.actions_all)} actions, above a score of 0.5 they help.`),
+    actions.length ? table(`Actions of ${c.cluster}`, [["Partition", ""], ["Brokers", "n"], ["Score", "n"], ["State", ""], ["Why", ""]], actions) : null,
+    left > 0 ? element("p", {}, `and ${count(left)} more: the table balance has them`) : null);
+}
+function brokers() {
+  $("nobrokers").hidden = state.brokers.clusters.length > 0;
+  fill($("clusters"), state.brokers.clusters, (c) => c.cluster, cluster);
+}
+
 // --- asking and showing ----------------------------------------------------------------------------------------------
 
 function show() {
-  const name = path(), ready = name === null ? state.overview : state.group?.group.name === name;
-  $("back").hidden = name === null;
-  $("title").textContent = name ?? "Consumer groups";
-  document.title = name === null ? "Consumer groups" : `${name} · consumer group`;
-  $("all").hidden = name !== null || !ready;
+  const name = path(), ready = onBrokers() ? state.brokers : name === null ? state.overview : state.group?.group.name === name;
+  $("back").hidden = name === null && !onBrokers();
+  $("title").textContent = onBrokers() ? "Brokers" : name ?? "Consumer groups";
+  document.title = onBrokers() ? "Brokers" : name === null ? "Consumer groups" : `${name} · consumer group`;
+  $("brokers").hidden = !onBrokers() || !ready;
+  $("all").hidden = name !== null || onBrokers() || !ready;
   $("one").hidden = name === null || !ready;
   $("asof").textContent = state.answered ? `as of ${clock(state.answered)} UTC` : "";
   news();
-  if (ready) (name === null ? overview : group)();
+  if (ready) (onBrokers() ? brokers : name === null ? overview : group)();
 }
 async function get(url) {
   const answer = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" });
@@ -258,9 +295,10 @@ let asking = 0;
 async function ask() {
   const turn = ++asking, name = path();
   try {
-    const [all, one] = await Promise.all([get("api/groups"), name === null ? null : get(`api/groups/${encodeURIComponent(name)}`)]);
+    const [all, one, planned] = await Promise.all([get("api/groups"), name === null ? null : get(`api/groups/${encodeURIComponent(name)}`),
+      onBrokers() ? get("api/brokers") : state.brokers]);
     if (turn !== asking) return;
-    Object.assign(state, { overview: all, group: one, answered: all.now, failed: null });
+    Object.assign(state, { overview: all, group: one, brokers: planned, answered: all.now, failed: null });
   } catch (error) {
     if (turn !== asking) return;
     state.failed = error.name === "TimeoutError" ? `no answer in ${PATIENCE_MS / 1000} s` : error instanceof TypeError ? "no connection" : error.message;
