@@ -6,7 +6,7 @@ its name ends in, which says how it is written. ``{live:consumer}`` counts: 1 co
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from string import Formatter
@@ -399,7 +399,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         else "broker {broker} has no room for more {goal}: it has {load}, and limits leave it {most}",
         f,
     ),
-    What.BROKER_LOADS: lambda f: _said("broker {broker}: ", f) + ", ".join(_loads(f)),
+    What.BROKER_LOADS: "the loads of broker {broker} by goal",
     What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
     What.REPLICA_MOVED: lambda f: _said("{first}: a replica moves from broker {source} to broker {target}", f) + _scored(f),
     What.UNDER_REPLICATED: "nothing is begun while replicas are out of sync: {those}",
@@ -412,21 +412,6 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         f,
     ),
 }
-
-
-def _loads(f: Finding) -> Iterator[str]:
-    """Yield a broker's load by each goal, with the band that it is to be in and the most that it may be given."""
-    for goal in (n for n in f.numbers if f"{n}_mean" in f.numbers):
-        load, low, high, most = (amount_text(goal, f.numbers.get(goal + end)) for end in ("", "_low", "_high", "_most"))
-        parts = [f"{low} to {high}"] if low else []
-        yield f"{goal} {load}" + (f" ({', '.join([*parts, *([f'{most} at most'] if most else [])])})" if low or most else "")
-
-
-def amount_text(goal: str, value: float | None) -> str:
-    """Return a broker's load by a goal for people; empty where there is none."""
-    if value is None:
-        return ""
-    return rate_text(value) if goal in {"bytes_in", "bytes_out"} else size_text(value) if goal == "storage" else f"{value:.4g}"
 
 
 def _scored(f: Finding) -> str:
