@@ -132,7 +132,7 @@ class Balancer:
             What.BALANCE_ESTIMATE, leaderships=expected.leaderships, replicas=expected.replicas,
             copied_mb=round(expected.copied_bytes / 1e6), least_s=expected.seconds,
         )  # fmt: skip
-        held = held_by(view) if self.acts else ()
+        held = held_by(view) or self._waits(sorted({names[a.partition] for a in actions})) if self.acts else ()
         new = self._tell((*(f for f in found if f.what not in _MOVES), cost, *held), actions)
         if held or not self.acts:
             if new:
@@ -141,6 +141,11 @@ class Balancer:
         plan = self._record_plan(found, "planned")
         self.waiting = Waiting(plan, snapshot, cycle.plan.before, deque(batches(snapshot, actions, settings)))
         self._begin(self.waiting)
+
+    def _waits(self, partitions: Sequence[TopicPartition]) -> tuple[Finding, ...]:
+        """Return what holds a plan of which nothing can begin, because the consumers of all its topics are handed over."""
+        busy = self.world.busy()
+        return (Finding.of(What.CONSUMERS_MOVE, partitions=partitions),) if all(p.topic in busy for p in partitions) else ()
 
     def _begin(self, waiting: Waiting) -> None:
         """Begin the next batch of a plan; what does not fit any more is left to the next plan."""

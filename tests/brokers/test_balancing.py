@@ -119,6 +119,9 @@ def test_topics_whose_consumers_are_handed_over_wait() -> None:
     job = case.job()
     case.looks(job, 3)
     assert (case.cluster.commands, job.waiting) == ([], None)
+    actions = [r for r in case.rows if r.kind == "action"]
+    assert {r.status for r in actions} == {"held"}
+    assert len({r.plan for r in actions}) == 1, "said once"
     case.busy = frozenset()
     case.looks(job)
     assert case.leaders() == [3, 3, 3, 3]
