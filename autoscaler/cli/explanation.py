@@ -1,13 +1,11 @@
 """Why a group had the number of consumers that it had at a time, and what speaks against one fewer and one more.
 
 ``autoscaler explain``: reads the record of one decision and says what was measured, wanted, decided and done. The other numbers
-are judged by the recorded loads with the planner itself (``core.sizing.other_counts``); where the record does not say enough,
+are judged by the recorded loads with the planner itself (``core.why_not``); where the record does not say enough,
 that is said. Every sentence about the decision is one of ``core.messages``.
 """
 
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -24,17 +22,15 @@ from autoscaler.console.cycle_reader import Step
 from autoscaler.console.group_view import health_text, reason_style, short_steps
 from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.messages import text_of
-from autoscaler.core.sizing.other_counts import Recorded, judge_count
-from autoscaler.model import Finding, Reason, TopicPartition
-from autoscaler.model.findings import What
+from autoscaler.core.why_not import Decided, WhyNot, why_not
+from autoscaler.model import Finding, TopicPartition
+from autoscaler.model.group import client_of
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
     from autoscaler.console.job_state import Health
 
-_ROUNDING = 1e-6
 _LATE_S = 1.0
-_UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # that a client id is made a member id with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +41,20 @@ class Explanation:
         row: Its row of ``decisions``.
         outcomes: What it set out to do and what became of it, as rows of ``actions``.
         asked_at: The time that was asked for.
-        fewer: What one consumer fewer would have meant; empty where there is none to compare with.
-        more: The same of one more.
-        consumers: The number that both are compared with: asked for, advised, or there.
+        why_not: What one consumer fewer and one more would have meant.
         settings: What the configuration says of the record: ``same``, ``changed`` since, or ``unknown``.
     """
 
     row: Row
     outcomes: tuple[Row, ...]
     asked_at: datetime
-    consumers: int | None
-    fewer: tuple[Finding, ...]
-    more: tuple[Finding, ...]
+    why_not: WhyNot
     settings: str
+
+    @property
+    def consumers(self) -> int | None:
+        """Return the number that others are compared with: asked for, advised, or there."""
+        return self.why_not.decided.consumers
 
     @property
     def hottest(self) -> Mapping[str, Any] | None:
@@ -74,35 +71,24 @@ class Explanation:
 def explained(row: Row, outcomes: tuple[Row, ...], asked_at: datetime, policy: "Policy | None") -> Explanation:
     """Return a decision explained; ``policy`` is what the group's settings are now, ``None``: not known."""
     same = policy is not None and policy.fingerprint == row["policy_fingerprint"]
-    consumers = row["consumers"] or row["recommended"] or row["consumers_now"]
-    fewer: tuple[Finding, ...] = ()
-    more: tuple[Finding, ...] = ()
-    if consumers:
-        record = _recorded(row, consumers, policy if same else None)
-        fewer = judge_count(record, consumers - 1) if consumers > 1 else ()
-        more = judge_count(record, consumers + 1)
     settings = "unknown" if policy is None else "same" if same else "changed"
-    return Explanation(
-        row=row, outcomes=outcomes, asked_at=asked_at, consumers=consumers or None, fewer=fewer, more=more, settings=settings
-    )  # fmt: skip
+    found = why_not(decided_of(row, policy if same else None))
+    return Explanation(row=row, outcomes=outcomes, asked_at=asked_at, why_not=found, settings=settings)
 
 
-def _recorded(row: Row, consumers: int, policy: "Policy | None") -> Recorded:
-    loads = {TopicPartition(topic=x["topic"], partition=x["partition"]): x["bytes_per_s"] for x in row["loads"] or ()}
-    known = {p: r for p, r in loads.items() if r is not None}
-    total = math.fsum(known.values())
-    mean = total / len(known) if known else 0.0
-    owners = {TopicPartition(topic=x["topic"], partition=x["partition"]): x["owner"] for x in row["assignment_before"] or ()}
-    index = {name: n for n, name in enumerate(sorted(set(owners.values())))}
-    return Recorded(
-        rates={p: mean if r is None else r for p, r in loads.items()} if known else {},
-        complete=math.isclose(total, row["total_bytes_per_s"] or 0.0, rel_tol=_ROUNDING, abs_tol=1.0),
-        owner={p: int(o) if o.isdecimal() else index[o] for p, o in owners.items() if p in loads},
+def decided_of(row: Row, policy: "Policy | None") -> Decided:
+    """Return what a whole row of ``decisions`` has of its decision; ``policy``: the settings that it was made with, if known."""
+    return Decided(
+        rates={TopicPartition(topic=x["topic"], partition=x["partition"]): x["bytes_per_s"] for x in row["loads"] or ()},
+        holders={TopicPartition(topic=x["topic"], partition=x["partition"]): x["owner"] for x in row["assignment_before"] or ()},
+        total_bytes_per_s=row["total_bytes_per_s"],
         usable_bytes_per_s=row["usable_bytes_per_s"],
-        calm_bytes_per_s=None if policy is None else row["usable_bytes_per_s"] * (1 - policy.tolerance_ratio),
         algorithm=row["algorithm"],
-        consumers=consumers,
+        consumers=row["consumers"] or row["recommended"] or row["consumers_now"] or None,
+        reason=row["reason"],
+        limited_by=row["limited_by"],
         by_assignor=_by_assignor(row, policy),
+        tolerance_ratio=None if policy is None else policy.tolerance_ratio,
     )
 
 
@@ -136,16 +122,17 @@ def _lines(e: Explanation) -> list[tuple[str, Text | str]]:
     reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail']}")
     lines: list[tuple[str, Text | str]] = [("measured", _measured(row)), ("consumers", _consumers(row))]
     if (hottest := e.hottest) is not None:
-        lines.append(("hottest", f"{_called(row, hottest['member'])} with {_filled(row, hottest)}"))
+        lines.append(("hottest", f"{called(row, hottest['member'])} with {_filled(row, hottest)}"))
     lines.append(("decided", reason))
     if row["limited_by"]:
         lines.append(("limited by", Text(row["limited_by"], style="yellow")))
     lines += [("done", _done(e)), ("what to do", _help(row))]
     if e.consumers is None:
         return [*lines, ("other numbers", "how many were asked for is not known: there is none to compare with")]
-    if e.fewer:
-        lines.append((f"why not {e.consumers - 1}", _against(e, e.fewer, "fewer")))
-    return [*lines, (f"why not {e.consumers + 1}", _against(e, e.more, "more"))]
+    against = {which: e.why_not.said(which, _UNJUDGED.get(e.settings, "")) or "" for which in ("fewer", "more")}
+    if against["fewer"]:
+        lines.append((f"why not {e.consumers - 1}", against["fewer"]))
+    return [*lines, (f"why not {e.consumers + 1}", against["more"])]
 
 
 def _help(row: Row) -> str:
@@ -171,12 +158,12 @@ def _consumers(row: Row) -> str:
     return f"{count(row['consumers_now'])} there, {count(row['consumers'])} {asked}; {takes}"
 
 
-def _called(row: Row, member: str) -> str:
+def called(row: Row, member: str) -> str:
     """Return what people know a consumer by: its slot, or its client id and host, as far as the record has them."""
     if member.isdecimal():
         return member
     said = (dict(f["texts"] or ()).get("member") for f in row["findings"] or ())
-    return next((x for x in said if x), _UUID.sub("", member) or member)
+    return next((x for x in said if x), client_of(member))
 
 
 def _filled(row: Row, hottest: Mapping[str, Any]) -> str:
@@ -200,20 +187,12 @@ def _done(e: Explanation) -> str:
     return f"{steps or 'a new plan'}: {outcome['status']}{plan}{failed}"
 
 
-def _against(e: Explanation, findings: Sequence[Finding], which: str) -> str:
-    """Return what speaks against another number, and where nothing does by load, what held the decision."""
-    said = text_of(tuple(findings))
-    if [f.what for f in findings] != [What.WOULD_HOLD]:
-        return said
-    limit, shrinking = e.row["limited_by"], e.row["reason"] == Reason.UNDERUSED
-    if limit and limit != Reason.ADVISORY and shrinking == (which == "fewer"):
-        return f"{said}; {limit} held it, see above"
-    if which == "fewer" and e.settings != "same":
-        return f"{said}; how much must be left to spare is not judged: {_UNJUDGED[e.settings]}"
-    return said
-
-
 _UNJUDGED = {"unknown": "give the configuration (--config)", "changed": "the group's settings have changed since"}
+
+
+def unjudged(policy: "Policy | None") -> str:
+    """Return why the settings that a decision was made with are not known; ``policy``: as they are now, if that is known."""
+    return _UNJUDGED["unknown" if policy is None else "changed"]
 
 
 def as_json(e: Explanation, health: "Health") -> str:
@@ -225,8 +204,8 @@ def as_json(e: Explanation, health: "Health") -> str:
         "outcomes": e.outcomes,
         "settings": e.settings,
         "compared_with": e.consumers,
-        "fewer": _as_values(e.fewer, None if e.consumers is None else e.consumers - 1),
-        "more": _as_values(e.more, None if e.consumers is None else e.consumers + 1),
+        "fewer": _as_values(e.why_not.fewer, None if e.consumers is None else e.consumers - 1),
+        "more": _as_values(e.why_not.more, None if e.consumers is None else e.consumers + 1),
     }
     return json.dumps(values, indent=2, ensure_ascii=False, default=written) + "\n"
 

@@ -80,17 +80,6 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    def reading(name: str, text: str, *, group: str | None = None) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("group", metavar="GROUP", nargs=group, help="consumer group, by its id")
-        where = sub.add_mutually_exclusive_group(required=True)
-        where.add_argument("--config", help="configuration of the job whose tables are read")
-        where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
-        sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
-        sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
-        sub.set_defaults(run=_read, misused=sub.error, name=name)
-        return sub
-
     command("validate", _validate, "say everything that is wrong with a configuration, all at once")
     about = "ask the clusters: topics, groups, permissions one by one, and what the job would refuse; changes nothing"
     asks = command("check", _check, about)
@@ -103,6 +92,30 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--group", dest="named", help="the same, as it was written before")
     status.add_argument("--once", action="store_true", help="print what is now and end")
     status.add_argument("--json", action="store_true", help="print what is now as JSON and end")
+    _add_reading(commands)
+    release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
+    release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
+    release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
+    release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
+    _add_others(commands)
+    return parser
+
+
+def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add what reads the tables."""
+
+    def reading(name: str, text: str, *, group: str | None = None, as_json: bool = True) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("group", metavar="GROUP", nargs=group, help="consumer group, by its id")
+        where = sub.add_mutually_exclusive_group(required=True)
+        where.add_argument("--config", help="configuration of the job whose tables are read")
+        where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
+        sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
+        if as_json:
+            sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
+        sub.set_defaults(run=_read, misused=sub.error, name=name)
+        return sub
+
     history = reading("history", "show what was decided for a group, and why, from the tables of its job")
     history.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     history.add_argument("--until", help="until when, written the same way (default now)")
@@ -118,12 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
     again.add_argument("--price", type=float, help="of a consumer for an hour, to tell money; with --policy")
     again.add_argument("--start", type=float, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
-    release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
-    release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
-    release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
-    release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
-    _add_others(commands)
-    return parser
+    about = "write the page's views of a recorded time as one HTML file, which needs no network"
+    told = reading("report", about, group="?", as_json=False)
+    told.add_argument("--all", action="store_true", help="in place of a group: all that the tables have decisions of")
+    told.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
+    told.add_argument("--until", help="until when, written the same way (default now)")
+    told.add_argument("--output", metavar="FILE", required=True, help="HTML file to write; one that is there is replaced")
 
 
 def _add_others(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -212,7 +225,13 @@ def _read(args: argparse.Namespace) -> int:
 
     if args.name == "explain" and (args.group is None) == (args.partition is None):
         args.misused("name a GROUP, or a partition by --partition TOPIC-N")
+    if args.name == "report" and (args.group is None) != args.all:
+        args.misused("name a GROUP, or all of them by --all")
     try:
+        if args.name == "report":
+            from autoscaler.cli.reporting import report  # noqa: PLC0415  loads the planner and the page
+
+            return report(args)
         if args.name == "replay":
             from autoscaler.cli.replaying import replay  # noqa: PLC0415  loads the planner
 

@@ -72,15 +72,24 @@ class Asked:
             raise TimeError(f"--since is {shown(since, self.zone)}, after --until, {shown(until, self.zone)}")
         return since, until
 
+    @property
+    def flush_s(self) -> float:
+        """Return how long decisions may wait for the tables, in seconds."""
+        return _FLUSH_S if self.settings is None else self.settings.audit.flush_s
+
+    @property
+    def quiet_s(self) -> float:
+        """Return the age of the newest decision in the tables, in seconds, from which on something is wrong."""
+        return _FLUSH_S + _FLUSHES * self.flush_s
+
     def health(self, latest: datetime) -> Health:
         """Return how the job is whose newest decision in the tables is this; the last minute may not be written yet."""
-        flush_s = _FLUSH_S if self.settings is None else self.settings.audit.flush_s
         here = places.local(self.tables)
         root = self.settings.root if self.settings is not None else here and here.parent
         job = JobState() if root is None else read_job(root)
         if job.held is None and job.said is None and self.settings is None:
             return FINE  # a copy of the tables: nothing is known of a job
-        return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=_FLUSH_S + _FLUSHES * flush_s, flush_s=flush_s)
+        return judge(job, latest.timestamp(), self.now.timestamp(), quiet_s=self.quiet_s, flush_s=self.flush_s)
 
 
 def history(args: argparse.Namespace) -> int:

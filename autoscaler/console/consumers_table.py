@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autoscaler.console.cycle_reader import Cycle, WorkerLine
-from autoscaler.console.words import bar, count, partitions, rate, seconds, shortened
+from autoscaler.console.words import bar, count, rate, seconds, shortened
+from autoscaler.model.load import compact
 
 WIDE = 96  # columns inside the border from which on latencies have room
 _TITLE = "rate against capacity"
@@ -54,7 +55,7 @@ def _row(worker: WorkerLine, cycle: Cycle, name: str, cells: int, *, wide: bool)
     row: list[RenderableType] = [who, filled, rate(worker.bytes_per_s), count(worker.lag_records)]
     if wide:
         row.append(f"{seconds(worker.latency_p50_s)} / {seconds(worker.latency_p99_s)}")
-    row.append(Text(partitions(worker.partitions) or "none", style="" if worker.partitions else "dim"))
+    row.append(Text(compact(worker.partitions) or "none", style="" if worker.partitions else "dim"))
     return row
 
 

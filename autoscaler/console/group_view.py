@@ -18,7 +18,8 @@ from rich.text import Text
 from autoscaler.console.consumers_table import consumers
 from autoscaler.console.cycle_reader import Cycle, Step
 from autoscaler.console.job_state import FINE, Health
-from autoscaler.console.words import clock, consumers_text, count, lasted, partitions, ranges, rate, seconds, sparkline
+from autoscaler.console.words import clock, consumers_text, count, lasted, rate, seconds, sparkline
+from autoscaler.model.load import compact, ranges
 
 _CALM = frozenset({"WITHIN_TARGET", "STABILISING", "COOLING_DOWN", "NOT_WORTH_MOVING", "HANDOVER_IN_PROGRESS", "ADVISORY"})
 _WARNING = frozenset({"NOT_READY", "STALE_INPUT", "WORKER_LOST", "PARTITION_EXCEEDS_CAPACITY", "AT_MAXIMUM", "STUCK_PARTITION"})
@@ -280,4 +281,4 @@ def short_steps(actions: Sequence[Step]) -> str:
     moves = [a for a in actions if a.kind == "move"]
     if len(moves) <= _MOVES_LISTED:
         return ", ".join([*others, *(m.what for m in moves)])
-    return ", ".join([*others, f"{len(moves)} moves: {partitions([f'{m.topic}-{m.partition}' for m in moves])}"])
+    return ", ".join([*others, f"{len(moves)} moves: {compact([f'{m.topic}-{m.partition}' for m in moves])}"])

@@ -51,20 +51,6 @@ def seconds(value: float | None) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
-def partitions(names: Sequence[str]) -> str:
-    """Return partitions compactly: ``0-3, 7`` for one topic, ``orders 0-3 · bills 1`` for several."""
-    topics: dict[str, list[int]] = {}
-    for name in names:
-        topic, _, number = name.rpartition("-")
-        if number.isdigit():
-            topics.setdefault(topic, []).append(int(number))
-        else:
-            topics.setdefault(name, [])
-    if len(topics) == 1:
-        return ranges(next(iter(topics.values())))
-    return " · ".join(f"{topic} {ranges(numbers)}".strip() for topic, numbers in sorted(topics.items()))
-
-
 def bar(value: float, limit: float, capacity: float, width: int) -> Text:
     """Return a bar of ``width`` cells from 0 to ``capacity`` with a mark at ``limit``.
 
@@ -120,14 +106,3 @@ def _scaled(value: float) -> str:
         if value >= size * 0.9995:
             return f"{value / size:.2f} {unit}" if value < size * 10 else f"{value / size:.0f} {unit}"
     return f"{value:.0f} "
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Return whole numbers compactly: ``0-3, 7``."""
-    out: list[list[int]] = []
-    for n in sorted(numbers):
-        if out and n == out[-1][1] + 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in out)

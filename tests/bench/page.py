@@ -12,7 +12,7 @@ from autoscaler.adapters.http.metrics import Cycle, JobMetrics
 from autoscaler.adapters.http.page import Page
 from autoscaler.adapters.http.server import Answers, Health, Server
 from tests.adapters.audit import audit_cases as cases
-from tests.adapters.http.example import worker
+from tests.adapters.http.example import MOVE, worker
 from tests.adapters.http.served import cycle
 from tests.fakes import FakeClock
 
@@ -51,7 +51,7 @@ def main() -> None:
     took = []
     for step in range(int(HISTORY_S / STEP_S) + 1):
         for told in cycles:
-            steps = [{"what": "move"}] * (step % 5 == 0)
+            steps = [MOVE] * (step % 5 == 0)
             later = replace(told, line={**told.line, "t": cases.T0 + step * STEP_S, "actions": steps})
             began = time.perf_counter()
             board.take(later)

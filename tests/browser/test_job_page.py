@@ -110,11 +110,25 @@ def test_it_sorts_filters_and_opens_a_group_by_keyboard_only(browser: Browser, a
         assert window.locator("#chart .marktop").count() == 2
         window.locator("#decisions summary").first.focus()
         window.keyboard.press("Enter")
-        assert window.locator("#decisions li li").first.is_visible()
+        expect(window.locator("#decisions li li").first).to_be_visible()
         window.locator("#back a").focus()
         window.keyboard.press("Enter")
         expect(window.locator("#all")).to_be_visible()
         assert names(window) == ["orders"], "the filter stays"
+
+
+def test_a_decision_is_opened_by_its_mark_and_says_why_and_what_it_cost(browser: Browser, address: str) -> None:
+    with opened(browser, f"{address}#orders") as (window, said):
+        window.locator("#chart .mark").first.click()
+        first = window.locator("#decisions > li").first
+        expect(first.locator("dl")).to_contain_text("5 seen to change hands; they stood still for 40\u00a0ms in the middle")
+        expect(first.locator("dl")).to_contain_text("why not 5")
+        expect(first.locator("dl")).to_contain_text("why not 7")
+        expect(first.locator("summary")).to_be_focused()
+        assert Axe().run(window).response["violations"] == []
+        window.set_viewport_size({"width": 360, "height": 800})
+        assert window.evaluate(OUTSIDE) == []
+    assert said == []
 
 
 def test_it_says_first_that_data_is_old_and_then_that_the_job_does_not_answer(browser: Browser) -> None:

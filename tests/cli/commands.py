@@ -22,7 +22,8 @@ from autoscaler.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 _IMPORTED = (
-    "autoscaler.cli.preflight", "autoscaler.cli.reading", "autoscaler.cli.explanation", "autoscaler.config.settings",
+    "autoscaler.cli.preflight", "autoscaler.cli.reading", "autoscaler.cli.explanation", "autoscaler.cli.reporting",
+    "autoscaler.config.settings",
     "autoscaler.config.yaml_file", "autoscaler.console.group_view", "autoscaler.console.cycle_reader",
     "autoscaler.adapters.workers.process_pool", "deltalake", "pyarrow.compute", "pyarrow.dataset", "rich.table",
 )  # fmt: skip

@@ -13,7 +13,8 @@ from autoscaler.console.group_view import Progress, View
 from autoscaler.console.job_state import Health
 from autoscaler.console.live import Screen
 from autoscaler.console.overview import Overview
-from autoscaler.console.words import bar, count, partitions, rate, seconds, sparkline
+from autoscaler.console.words import bar, count, rate, seconds, sparkline
+from autoscaler.model.load import compact
 
 PROGRESS = Progress(phases=(("calm", 48), ("ramp", 120), ("fall", 72)), elapsed_s=97)
 
@@ -295,9 +296,9 @@ def test_counts_and_durations_are_said_for_people() -> None:
 
 
 def test_partitions_are_said_as_ranges() -> None:
-    assert partitions(["t-3", "t-1", "t-2", "t-10"]) == "1-3, 10"
-    assert partitions(["a-b-1", "c-2", "a-b-0"]) == "a-b 0-1 · c 2"
-    assert partitions([]) == ""
+    assert compact(["t-3", "t-1", "t-2", "t-10"]) == "1-3, 10"
+    assert compact(["a-b-1", "c-2", "a-b-0"]) == "a-b 0-1 · c 2"
+    assert compact([]) == ""
 
 
 @pytest.mark.parametrize("value", [0, 100, 799, 800, 801, 1000, 5000])

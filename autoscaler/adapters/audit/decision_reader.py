@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from autoscaler.adapters.audit.balance_table import BALANCE, of_brokers
 from autoscaler.adapters.audit.place import TablesPlace
-from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, LOADS, TIMESTAMP, Table, differences
+from autoscaler.adapters.audit.tables import ACTIONS, DECISIONS, HANDOVERS, LOADS, TIMESTAMP, Table, differences
 from autoscaler.config import places
 from autoscaler.errors import SettingsError, TransientError
 
@@ -28,6 +28,11 @@ _SPELL = (
     "consumers", "recommended", "recommended_age_s", "total_bytes_per_s", "total_lag_records", "r_score", "steps",
 )  # fmt: skip
 _OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "recommended_age_s", "r_score")
+_BRIEF = (
+    "group", "at", "decision_id", "reason", "limited_by", "detail", "consumers_now", "consumers", "recommended",
+    "total_bytes_per_s", "total_lag_records", "capacity_bytes_per_s", "steps",
+)  # fmt: skip
+_HANDED_OVER = ("topic", "partition", "epoch", "pause_s")
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
 _SPARK_ONLY = frozenset({"hdfs", "dbfs"})  # deltalake has no access to these
@@ -162,6 +167,46 @@ class DecisionTables:
         rows = self._rows(ACTIONS, _OUTCOME, decision["group"], at - timedelta(minutes=1), at + timedelta(days=1))
         return tuple(r for r in rows if r["decision_id"] == decision["decision_id"])
 
+    def brief(self, group: str, since: datetime, until: datetime) -> list[Row]:
+        """Return decisions with what is listed of each, oldest first, without loads and places.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        return self._rows(DECISIONS, _BRIEF, group, since, until)
+
+    def whole(self, decisions: Sequence[Row]) -> list[Row]:
+        """Return these decisions of one group with all columns, oldest first.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        if not decisions:
+            return []
+        first, last = decisions[0], decisions[-1]
+        ids = frozenset(d["decision_id"] for d in decisions)
+        return self._rows(DECISIONS, DECISIONS.schema.names, first["group"], first["at"], last["at"], ids=ids)
+
+    def outcomes_in(self, group: str, since: datetime, until: datetime) -> list[Row]:
+        """Return what decisions set out to do and what became of it, as rows of ``actions``.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        return self._rows(ACTIONS, _OUTCOME, group, since, until) if self._is_there(ACTIONS) else []
+
+    def handovers(self, group: str, since: datetime, until: datetime) -> list[Row]:
+        """Return which partitions have changed hands, by which plan, and how long each stood still.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        return self._rows(HANDOVERS, ("at", *_HANDED_OVER), group, since, until) if self._is_there(HANDOVERS) else []
+
     def balancing(self, topic: str, partition: int, until: datetime) -> list[Row]:
         """Return what was planned for a partition's brokers and what became of it, as rows of ``balance``, oldest first.
 
@@ -221,17 +266,20 @@ class DecisionTables:
         sql = 'SELECT "group", max(at) AS last_at FROM decisions GROUP BY "group" ORDER BY last_at DESC, "group"'
         return {r["group"]: r["last_at"] for r in self._asked(DECISIONS, self._open(DECISIONS), sql)}
 
-    def _rows(self, table: Table, columns: Iterable[str], group: str, since: datetime, until: datetime) -> list[Row]:
-        """Return the rows of a group between two times, both included, in the order of time."""
+    def _rows(
+        self, table: Table, columns: Iterable[str], group: str, since: datetime, until: datetime, *, ids: Iterable[str] = ()
+    ) -> list[Row]:
+        """Return the rows of a group between two times, both included, in the order of time; with ``ids`` of these decisions."""
         there = self._open(table)
         names = {f.name for f in there.schema().fields}
         chosen = [c for c in columns if c in names]
         first = since - _STATISTICS
+        these = f"AND decision_id IN ({', '.join(map(_text, sorted(ids)))}) " if ids else ""
         sql = (
             f"SELECT {', '.join(map(_quoted, chosen))} FROM {table.name} "  # noqa: S608  names of ours, values in quotes
             f"WHERE date BETWEEN {_text(str(_utc(first).date()))} AND {_text(str(_utc(until).date()))} "
             f'AND "group" = {_text(group)} AND at >= {_text(_utc(first).isoformat())} AND at <= {_text(_utc(until).isoformat())} '
-            "ORDER BY at, decision_id"
+            f"{these}ORDER BY {', '.join(c for c in ('at', 'decision_id') if c in names)}"
         )
         absent = dict.fromkeys(c for c in columns if c not in names)
         return [absent | r for r in self._asked(table, there, sql) if r["at"] >= since]

@@ -14,6 +14,8 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from autoscaler.adapters.http.metrics import Backlog, Cycle
+from autoscaler.adapters.http.why import Record, Why
+from autoscaler.model import HandoverDone
 from autoscaler.ports import Clock
 
 HISTORY_S = 900.0
@@ -121,12 +123,24 @@ class OneGroup(TypedDict):
 class _History:
     """What is kept of one group."""
 
-    __slots__ = ("changes", "latest", "points")
+    __slots__ = ("changes", "latest", "points", "records")
 
     def __init__(self) -> None:
         self.latest: Cycle | None = None
         self.points: deque[Point] = deque(maxlen=int(HISTORY_S / STEP_S))
         self.changes: deque[Change] = deque(maxlen=DECISIONS)
+        self.records: deque[Record] = deque(maxlen=DECISIONS)  # one for each change
+
+    def changed(self, cycle: Cycle) -> None:
+        self.changes.append(change(cycle.line))
+        self.records.append(Record.of(cycle, self.records[-1].partitions if self.records else ()))
+
+    def handed_over(self, done: HandoverDone) -> None:
+        """Count a handover for the latest decision that moves this partition by an earlier plan than the one that granted it."""
+        for record in reversed(self.records):
+            if done.partition in record.moving and (record.line["epoch"] or 0) < done.epoch:
+                record.pauses[done.partition] = done.pause_s
+                return
 
 
 class Board:
@@ -138,15 +152,17 @@ class Board:
         self._groups = {name: _History() for name in groups}
         self._guard = threading.Lock()
 
-    def take(self, cycle: Cycle) -> None:
-        """Take in one cycle of one group; any thread may call it."""
+    def take(self, cycle: Cycle, handovers: Iterable[HandoverDone] = ()) -> None:
+        """Take in one cycle of one group, and the handovers that it saw finished; any thread may call it."""
         with self._guard:
             kept = self._groups.setdefault(cycle.name, _History())
             before, kept.latest = kept.latest, cycle
             if not kept.points or cycle.line["t"] - kept.points[-1]["at"] >= STEP_S:
                 kept.points.append(_point(cycle))
-            if cycle.line["actions"] or (before and _number(before) != _number(cycle)):
-                kept.changes.append(_change(cycle.line))
+            for done in handovers:
+                kept.handed_over(done)
+            if changes_something(cycle.line, before.line if before else None):
+                kept.changed(cycle)
 
     def overview(self) -> Overview:
         """Return every group at a glance."""
@@ -161,7 +177,7 @@ class Board:
             "cycle_age_s": min((c.age_s(now) for c in cycles), default=None),
             "audit_waiting_s": 0.0 if since is None else max(0.0, now - since),
             "undecided": [name for name, c in latest.items() if c is None],
-            "groups": [self._group(c, now) for c in cycles],
+            "groups": [group_of(c, now, self._old_s) for c in cycles],
         }
 
     def group(self, name: str) -> OneGroup | None:
@@ -175,40 +191,50 @@ class Board:
         return {
             "now": now,
             "old_s": self._old_s,
-            "group": self._group(cycle, now),
-            "holders": [_consumer(w) for w in cycle.line["workers"]],
+            "group": group_of(cycle, now, self._old_s),
+            "holders": [consumer(w) for w in cycle.line["workers"]],
             "history": [*(p for p in points if now - p["at"] <= HISTORY_S and p["at"] < cycle.line["t"]), _point(cycle)],
             "decisions": changes[::-1],
         }
 
-    def _group(self, c: Cycle, now: float) -> Group:
-        line, age_s, utilisation = c.line, c.age_s(now), c.utilisation
-        sample_age_s = age_s + line["sample_age_s"]
-        running, takes = line["consumers_now"], line["recommended"]
-        old = max(age_s, sample_age_s) > self._old_s
-        return {
-            "name": c.name,
-            "cluster": line["cluster"],
-            "mode": line["mode"],
-            "at": line["t"],
-            "age_s": age_s,
-            "sample_age_s": sample_age_s,
-            "old": old,
-            "reason": line["reason"],
-            "limited_by": line["limited_by"],
-            "sentence": line["detail"],
-            "consumers_now": running,
-            "consumers": line["consumers"],
-            "recommended": takes,
-            "partitions": line["partitions"],
-            "bytes_per_s": line["total_bytes_per_s"],
-            "lag_records": line["total_lag_records"],
-            "lag_s": c.most(lambda x: x.lag_s),
-            "utilisation": utilisation,
-            "waste": None if running is None or takes is None else max(0, running - takes),
-            "risk": "old" if old else _risk(line, utilisation),
-            "bars": [_bar(w) for w in line["workers"]],
-        }
+    def why(self, name: str, at: float) -> Why | None:
+        """Return why a decision was made and what it cost; ``None`` if there is none that changed something at this time."""
+        with self._guard:
+            kept = self._groups.get(name)
+            found = next((r for r in kept.records if r.line["t"] == at), None) if kept else None
+            pauses = dict(found.pauses) if found else {}
+        return None if found is None else found.why(pauses)
+
+
+def group_of(c: Cycle, now: float, old_s: float) -> Group:
+    """Return a group at a glance, at a time."""
+    line, age_s, utilisation = c.line, c.age_s(now), c.utilisation
+    sample_age_s = age_s + line["sample_age_s"]
+    running, takes = line["consumers_now"], line["recommended"]
+    old = max(age_s, sample_age_s) > old_s
+    return {
+        "name": c.name,
+        "cluster": line["cluster"],
+        "mode": line["mode"],
+        "at": line["t"],
+        "age_s": age_s,
+        "sample_age_s": sample_age_s,
+        "old": old,
+        "reason": line["reason"],
+        "limited_by": line["limited_by"],
+        "sentence": line["detail"],
+        "consumers_now": running,
+        "consumers": line["consumers"],
+        "recommended": takes,
+        "partitions": line["partitions"],
+        "bytes_per_s": line["total_bytes_per_s"],
+        "lag_records": line["total_lag_records"],
+        "lag_s": c.most(lambda x: x.lag_s),
+        "utilisation": utilisation,
+        "waste": None if running is None or takes is None else max(0, running - takes),
+        "risk": "old" if old else _risk(line, utilisation),
+        "bars": [_bar(w) for w in line["workers"]],
+    }
 
 
 def _risk(line: Mapping[str, Any], utilisation: float | None) -> Risk:
@@ -226,15 +252,18 @@ def _risk(line: Mapping[str, Any], utilisation: float | None) -> Risk:
     return "full" if utilisation > usable else "none"
 
 
-def _number(c: Cycle) -> tuple[int | None, int | None]:
-    return c.line["consumers"], c.line["recommended"]
+def changes_something(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Return whether a decision has steps, or asks for or recommends another number than the one before it."""
+    numbers = ("consumers", "recommended")
+    return bool(line["actions"]) or (before is not None and any(line[n] != before[n] for n in numbers))
 
 
 def _bar(w: Mapping[str, Any]) -> Bar:
     return {"name": w["name"], "slot": w["slot"], "load": w["bytes_per_s"], "capacity": w["capacity_bytes_per_s"]}
 
 
-def _consumer(w: Mapping[str, Any]) -> Consumer:
+def consumer(w: Mapping[str, Any]) -> Consumer:
+    """Return a consumer with what it holds."""
     return {
         **_bar(w),
         "client_id": w.get("client_id"),
@@ -256,7 +285,8 @@ def _point(c: Cycle) -> Point:
     }
 
 
-def _change(line: Mapping[str, Any]) -> Change:
+def change(line: Mapping[str, Any]) -> Change:
+    """Return what is listed of a decision that changed something."""
     return {
         "at": line["t"],
         "reason": line["reason"],

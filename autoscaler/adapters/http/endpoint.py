@@ -39,10 +39,10 @@ class Endpoint:
 
     def take(self, line: Mapping[str, Any], loads: tuple[PartitionLoad, ...], handovers: Iterable[HandoverDone]) -> None:
         """Take in a group's cycle: its line of ``cycles.jsonl``, what was measured, and the handovers that it saw finished."""
-        cycle = Cycle(line=line, loads=loads)
-        self._metrics.take(cycle, handovers)
+        cycle, done = Cycle(line=line, loads=loads), tuple(handovers)
+        self._metrics.take(cycle, done)
         if self._board is not None:
-            self._board.take(cycle)
+            self._board.take(cycle, done)
 
     def close(self) -> None:
         """Answer no more."""

@@ -1,5 +1,6 @@
-"""The page and its JSON: ``/``, its style and script, and what lies below ``/api``."""
+"""The page and its JSON: ``/``, its style and script, and what lies below ``/api``; and the page with its own JSON, in one file."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter
 from autoscaler.adapters.http.answer import Answer
 from autoscaler.adapters.http.board import Board, OneGroup, Overview
 from autoscaler.adapters.http.brokers import BrokerPlans, Brokers
+from autoscaler.adapters.http.why import Why
 from autoscaler.errors import AutoscalerError
 
 _FILES: Mapping[str, tuple[str, str]] = {
@@ -20,6 +22,7 @@ _FILES: Mapping[str, tuple[str, str]] = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
+_NUMBER = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _FORBIDDEN = "the page is served on a loopback address only, unless the setting http.page allows it elsewhere"
 
 
@@ -52,7 +55,7 @@ class Page:
             return Answer.of(HTTPStatus.FORBIDDEN, {"error": _FORBIDDEN})
         if path in _FILES:
             name, kind = _FILES[path]
-            return Answer(HTTPStatus.OK, _shipped(name), kind)
+            return Answer(HTTPStatus.OK, shipped(name), kind)
         return _api(self._board, self._plans, path)
 
 
@@ -65,12 +68,22 @@ def _api(board: Board, plans: BrokerPlans | None, path: str) -> Answer:
         case "openapi.json":
             return Answer.of(HTTPStatus.OK, openapi())
         case name if name.startswith("groups/"):
-            group = board.group(unquote(name.removeprefix("groups/")))
+            return _of_group(board, *map(unquote, name.split("/")[1:]))
+        case _:
+            return Answer.of(HTTPStatus.NOT_FOUND, {"error": f"there are {', '.join(openapi()['paths'])} and /api/openapi.json"})
+
+
+def _of_group(board: Board, name: str, *what: str) -> Answer:
+    match what:
+        case ():
+            group = board.group(name)
             if group is not None:
                 return Answer.of(HTTPStatus.OK, group)
             return Answer.of(HTTPStatus.NOT_FOUND, {"error": "no cycle of this group since the job began"})
+        case ("decisions", at) if _NUMBER.fullmatch(at) and (why := board.why(name, float(at))) is not None:
+            return Answer.of(HTTPStatus.OK, why)
         case _:
-            return Answer.of(HTTPStatus.NOT_FOUND, {"error": f"there are {', '.join(openapi()['paths'])} and /api/openapi.json"})
+            return Answer.of(HTTPStatus.NOT_FOUND, {"error": "no decision of this time that changed something is remembered"})
 
 
 def _brokers(plans: BrokerPlans) -> Answer:
@@ -81,7 +94,8 @@ def _brokers(plans: BrokerPlans) -> Answer:
 
 
 @cache
-def _shipped(name: str) -> bytes:
+def shipped(name: str) -> bytes:
+    """Return one of the page's files."""
     return (files("autoscaler.adapters.http") / "static" / name).read_bytes()
 
 
@@ -89,10 +103,11 @@ def _shipped(name: str) -> bytes:
 def openapi() -> Mapping[str, Any]:
     """Return the description of ``/api``, made from the types of its answers."""
     schemas: dict[str, Any] = {}
-    for kind in (Overview, OneGroup, Brokers):
+    for kind in (Overview, OneGroup, Why, Brokers):
         made = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}")
         schemas |= made.pop("$defs", {}) | {kind.__name__: made}
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}, "description": "the group's id"}
+    at = {"name": "at", "in": "path", "required": True, "schema": {"type": "number"}, "description": "of one of its decisions"}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Kafka consumer-group autoscaler", "version": "1", "description": "Read only."},
@@ -100,6 +115,9 @@ def openapi() -> Mapping[str, Any]:
             "/api/groups": {"get": _got("Every group at a glance", "Overview")},
             "/api/brokers": {"get": _got("The latest plan for the brokers of each cluster", "Brokers", unread=True)},
             "/api/groups/{name}": {"get": _got("One group", "OneGroup", missing=True) | {"parameters": [name]}},
+            "/api/groups/{name}/decisions/{at}": {
+                "get": _got("Why one decision was made", "Why", missing=True) | {"parameters": [name, at]}
+            },
         },
         "components": {"schemas": schemas},
     }
@@ -109,7 +127,7 @@ def _got(summary: str, kind: str, *, missing: bool = False, unread: bool = False
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}
     answers: dict[str, Any] = {"200": {"description": summary, "content": content}}
     if missing:
-        answers["404"] = {"description": "No cycle of this group since the job began"}
+        answers["404"] = {"description": "No cycle of this group since the job began, or no such decision"}
     if unread:
         answers["503"] = {"description": "The table balance cannot be read right now"}
     answers["403"] = {"description": "Not a loopback address, and http.page is not set"}

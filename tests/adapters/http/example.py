@@ -14,8 +14,9 @@ from autoscaler.adapters.http.page import Page
 from autoscaler.adapters.http.server import Answers, Health
 from autoscaler.brokers.ports import Entry
 from autoscaler.core.messages import text_of
-from autoscaler.model import Finding, TopicPartition, What
+from autoscaler.model import Finding, HandoverDone, PartitionLoad, TopicPartition, What
 from jobs.balance_brokers import said
+from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.http.served import cycle
 from tests.fakes import FakeClock
@@ -41,7 +42,7 @@ class Example:
         self.board = Board(self.clock, lambda: (0, None), names, old_s=10.0)
         for second in range(0, LASTS_S + 1, 5):
             for told in told_at(second):
-                self.board.take(_plainly(told) if plain else told)
+                self.board.take(_plainly(told) if plain else told, handed_over(second) if told.name == "orders" else ())
 
     def answers(self, *, anywhere: bool = False) -> Answers:
         """Return what serves the board."""
@@ -85,6 +86,14 @@ def told_at(second: int) -> tuple[Cycle, ...]:
     return _orders(second), _bills(second), _telemetry(second), _hostile(second)
 
 
+def handed_over(second: int) -> tuple[HandoverDone, ...]:
+    """Return the handovers of group orders that are seen at a second: five of the six that its latest step moves."""
+    if second not in {305, 605}:
+        return ()
+    done = cases.handover(0, epoch=8 if second == 305 else 9)
+    return tuple(replace(done, partition=TopicPartition(topic="t", partition=p), pause_s=0.02 + 0.01 * p) for p in range(5))
+
+
 def _plainly(told: Cycle) -> Cycle:
     lags = {"orders": 0.4, "bills": 0.2, QUIET: 6.1, HOSTILE: 95.0}
     group, detail = told.line["group"], str(told.line["detail"]).removeprefix(f"{SCRIPT} ")
@@ -111,7 +120,15 @@ def _told(name: str, second: int, workers: list[Mapping[str, object]], **changed
         "sample_age_s": 0.2, "mode": "act", "limited_by": None, **changed,
     }  # fmt: skip
     base = _base()
-    return replace(base, line={**base.line, "t": cases.T0 + second, **line})
+    loads = tuple(load for w in workers for load in _loads(w))
+    return replace(base, loads=loads, line={**base.line, "t": cases.T0 + second, **line})
+
+
+def _loads(w: Mapping[str, Any]) -> list[PartitionLoad]:
+    """Return the loads of what a consumer holds, which share its rate alike."""
+    rate, held = w["bytes_per_s"], w["partitions"]
+    each = None if rate is None else rate / len(held)
+    return [b.load(TopicPartition(topic="t", partition=int(p.removeprefix("t-"))), each) for p in held]
 
 
 @cache
@@ -119,8 +136,11 @@ def _base() -> Cycle:
     return cycle()
 
 
-def _step(what: str) -> Mapping[str, object]:
+def _step(what: str) -> dict[str, object]:
     return {"kind": what.split(maxsplit=1)[0], "topic": "t", "partition": 0, "source": None, "target": None, "what": what}
+
+
+MOVE = _step("move t-0 0->1")
 
 
 def _orders(second: int) -> Cycle:
@@ -134,9 +154,9 @@ def _orders(second: int) -> Cycle:
         said = f"{total / 1e6:.2f} MB/s on {number} consumers, the hottest (2) with {hottest / 1e3:.0f} kB/s of 704 kB/s usable"
         return _told("orders", second, workers, reason="WITHIN_TARGET", detail=said)
     said = f"consumer 2 is above 704 kB/s; {total / 1e6:.2f} MB/s in all take {number} consumers of 704 kB/s"
-    steps = [_step(f"add {number - 1}"), *(_step(f"move t-{p} {p % 4}->{number - 1}") for p in range(6))]
+    steps = [_step(f"add {number - 1}"), *(_step(f"move t-{p} {p % 4}->{number - 1}") | {"partition": p} for p in range(6))]
     return _told("orders", second, workers, reason="RATE_ABOVE_CAPACITY", detail=said, actions=steps, consumers_now=number - 1,
-                 consumers=number)  # fmt: skip
+                 consumers=number, epoch=7 if second == 300 else 8, r_score=0.9)  # fmt: skip
 
 
 def _bills(second: int) -> Cycle:

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health
 from autoscaler.config.settings import Settings
 from autoscaler.errors import TransientError
+from autoscaler.model import TopicPartition
 from tests.adapters.audit import audit_cases as cases
-from tests.adapters.http.example import HOSTILE, NAMES, QUIET, Example, plans, told_at
+from tests.adapters.http.example import HOSTILE, MOVE, NAMES, QUIET, Example, plans, told_at
 from tests.adapters.http.served import cycle
 from tests.config.files import MINIMAL
 from tests.fakes import FakeClock
@@ -43,10 +45,15 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize(
-    ("path", "at"),
-    [("/api/groups", "/api/groups"), ("/api/groups/orders", "/api/groups/{name}"), ("/api/brokers", "/api/brokers")],
-)
+STEP_AT = f"{cases.T0 + 600}"
+
+
+@pytest.mark.parametrize(("path", "at"), [
+    ("/api/groups", "/api/groups"),
+    ("/api/groups/orders", "/api/groups/{name}"),
+    (f"/api/groups/orders/decisions/{STEP_AT}", "/api/groups/{name}/decisions/{at}"),
+    ("/api/brokers", "/api/brokers"),
+])  # fmt: skip
 def test_answers_are_as_the_description_says(example: Example, path: str, at: str) -> None:
     answers = example.answers()
     described = strict(asked(answers, "/api/openapi.json")[1])
@@ -54,7 +61,7 @@ def test_answers_are_as_the_description_says(example: Example, path: str, at: st
     check = Draft202012Validator({**described, **reference})
     said = asked(answers, path)[1]
     assert not list(check.iter_errors(said))
-    assert list(check.iter_errors({**said, "now": "soon"})), "the description can be broken"
+    assert list(check.iter_errors({**said, "now": "soon", "at": "soon"})), "the description can be broken"
     assert list(check.iter_errors({**said, "more": 1}))
 
 
@@ -63,6 +70,35 @@ def test_every_group_is_found_by_its_name_whatever_is_in_it(example: Example) ->
     assert (status, said["group"]["name"]) == (200, HOSTILE)
     assert asked(example.answers(), "/api/groups/other")[0] == 404
     assert asked(example.answers(), "/api/other")[0] == 404
+
+
+def test_a_decision_says_what_it_cost_and_why_not_another_number(example: Example) -> None:
+    status, why = asked(example.answers(), f"/api/groups/orders/decisions/{STEP_AT}")
+    assert status == 200
+    assert why["consumers"] == 6
+    assert "5 consumers" in why["fewer"]
+    assert "7 consumers" in why["more"]
+    assert {k: why["cost"][k] for k in ("moved", "handed_over", "pauses")} == {"moved": 6, "handed_over": 5, "pauses": 5}
+    assert (why["cost"]["pause_median_s"], why["cost"]["pause_max_s"]) == pytest.approx((0.04, 0.06))
+    assert [h["partitions"] for h in why["held"]] == ["0-3", "4-7", "8-11", "12-15", "16-19", "20-23"]
+    first = asked(example.answers(), f"/api/groups/orders/decisions/{cases.T0 + 300}")[1]
+    assert first["cost"]["handed_over"] == 5, "by the first plan: not those of the second"
+
+
+@pytest.mark.parametrize("at", ["1.5", "soon", "nan", "-1", "1e9", ""])
+def test_a_decision_that_is_not_remembered_is_said(example: Example, at: str) -> None:
+    status, said = asked(example.answers(), f"/api/groups/orders/decisions/{at}")
+    assert (status, "no decision of this time" in said["error"]) == (404, True)
+
+
+def test_a_handover_that_no_decision_asked_for_costs_none() -> None:
+    board = Board(FakeClock(wall=cases.T0), lambda: (0, None), (), old_s=10.0)
+    board.take(cycle(group="g", epoch=7, actions=[MOVE]))
+    others = (cases.handover(0, epoch=8), replace(cases.handover(0, epoch=7), partition=TopicPartition(topic="t", partition=0)))
+    board.take(cycle(t=cases.T0 + 1, group="g", epoch=8, actions=[]), others)
+    why = board.why("g", cycle().line["t"])
+    assert why is not None
+    assert why["cost"]["handed_over"] == 0
 
 
 def test_risk_waste_and_age_are_told(example: Example) -> None:
@@ -123,9 +159,7 @@ def test_what_is_kept_is_bounded_and_decisions_that_change_nothing_are_not() -> 
     board = Board(clock, lambda: (0, None), (), old_s=10.0)
     for second in range(3000):
         clock.advance(1.0)
-        board.take(
-            cycle(at=clock.now(), group="g", recommended=2 + second // 10, actions=[{"what": "move"}] * 30 * (second == 2999))
-        )
+        board.take(cycle(at=clock.now(), group="g", recommended=2 + second // 10, actions=[MOVE] * 30 * (second == 2999)))
     kept = board.group("g")
     assert kept is not None
     assert len(kept["history"]) <= HISTORY_S / STEP_S + 1

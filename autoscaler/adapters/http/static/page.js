@@ -1,5 +1,6 @@
 "use strict";
 // Shows what /api says, as text only: no answer ever becomes markup. Asks again some seconds after each answer.
+// In a report, the file that `autoscaler report` writes, the answers stand in the page, and it asks for nothing.
 
 const EVERY_MS = 2000, PATIENCE_MS = 8000, AT_ONCE = 100, MOST_BARS = 40;
 const RISKS = ["old", "retention", "stands still", "unknown", "overloaded", "full", "none"];
@@ -7,6 +8,9 @@ const RISK_SAID = {
   old: "data is old", retention: "records may be deleted unread", "stands still": "a partition stands still",
   unknown: "not all of it is measured", overloaded: "a consumer is above its capacity", full: "a consumer is above its target", none: "",
 };
+const REPORT = document.getElementById("report") && JSON.parse(document.getElementById("report").textContent);
+const ZONE = REPORT?.zone ?? "UTC", DATED = REPORT !== null && REPORT.until - REPORT.since > 72000;
+document.body.classList.toggle("report", REPORT !== null);
 const $ = (id) => document.getElementById(id);
 const state = { overview: null, group: null, brokers: null, answered: null, failed: null, shown: AT_ONCE };
 
@@ -51,7 +55,11 @@ function fill(list, items, keyOf, make) {
     [...list.children].find((child) => child.dataset.key === focused)?.querySelector("a, summary")?.focus({ preventScroll: true });
   }
 }
-const clock = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+const IN_ZONE = new Intl.DateTimeFormat("en", { timeZone: ZONE, hourCycle: "h23", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+function clock(at) {
+  const part = Object.fromEntries(IN_ZONE.formatToParts(at * 1000).map(({ type, value }) => [type, value]));
+  return `${DATED ? `${part.month}-${part.day} ` : ""}${part.hour}:${part.minute}:${part.second}`;
+}
 const day = (at) => new Date(at * 1000).toISOString().slice(0, 19).replace("T", " ");
 const count = (x) => (x === null ? "unknown" : Math.round(x).toLocaleString("en"));
 function bytes(x) {
@@ -79,21 +87,25 @@ function decoded(text) {
 
 function news() {
   const said = [], o = state.overview, name = path();
+  if (REPORT) {
+    fill($("news"), [...REPORT.notes, ...(REPORT.groups[name]?.notes ?? [])], (text) => text, (text) => element("p", {}, text));
+    return;
+  }
   const groups = o && !onBrokers() ? o.groups.filter((g) => name === null || g.name === name) : [];
   if (state.failed) {
     said.push(state.answered
-      ? `The job does not answer since ${clock(state.answered)} UTC: what stands below is from then.`
+      ? `The job does not answer since ${clock(state.answered)} ${ZONE}: what stands below is from then.`
       : "The job does not answer.");
     said.push(`Reason: ${state.failed}.`);
   } else if (o) {
     if (o.cycle_age_s !== null && o.cycle_age_s > o.old_s) {
-      said.push(`No group is decided since ${clock(o.now - o.cycle_age_s)} UTC: what stands below is from then.`);
+      said.push(`No group is decided since ${clock(o.now - o.cycle_age_s)} ${ZONE}: what stands below is from then.`);
     } else {
       const old = groups.filter((g) => g.old);
       if (old.length) said.push(`Data is old: ${some(old.map((g) => g.name))}.`);
     }
     if (name === null && !onBrokers() && o.undecided.length) said.push(`Not decided yet since the job began: ${some(o.undecided)}.`);
-    if (o.audit_waiting_s > 60) said.push(`Decisions since ${clock(o.now - o.audit_waiting_s)} UTC wait to be written into the tables.`);
+    if (o.audit_waiting_s > 60) said.push(`Decisions since ${clock(o.now - o.audit_waiting_s)} ${ZONE} wait to be written into the tables.`);
   }
   const bad = said.length > 0;
   if (!bad && o) {
@@ -150,7 +162,7 @@ function card(g) {
     element("dl", { class: "figures" }, ...figures.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
     element("div", { class: "said" }, element("span", { class: "reason" }, because(g)), g.sentence));
 }
-const risk = (g) => (g.risk === "old" ? `data is old: from ${clock(g.sampled)}\u00a0UTC` : RISK_SAID[g.risk] ?? g.risk);
+const risk = (g) => (g.risk === "old" ? `data is old: from ${clock(g.sampled)}\u00a0${ZONE}` : RISK_SAID[g.risk] ?? g.risk);
 const because = (g) => (g.limited_by ? `${g.reason}, limited by ${g.limited_by}` : g.reason);
 // Of a group only what its card shows: ages change each time, and would make it anew.
 const shownOf = ({ age_s, sample_age_s, at, partitions, ...rest }) => (rest.old ? { ...rest, sampled: at + age_s - sample_age_s } : rest);
@@ -173,10 +185,11 @@ function chart(one) {
   const now = one.now, from = Math.min(now - 60, one.history[0].at);
   const most = Math.max(1, ...one.history.flatMap((p) => [p.load ?? 0, p.capacity ?? 0])) * 1.08;
   const x = (at) => left + ((at - from) / (now - from)) * (right - left), y = (v) => bottom - (v / most) * (bottom - top);
-  const marks = one.decisions.filter((d) => d.at >= from);
+  const marks = one.decisions.filter((d) => d.at >= from), others = REPORT?.groups[one.group.name].marks ?? [];
   const last = one.history[one.history.length - 1];
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img",
-    "aria-label": `From ${clock(from)} to ${clock(now)} UTC; at last ${bytes(last.load)} of ${bytes(last.capacity)}; ${marks.length} decisions that changed something, listed below` });
+    "aria-label": `From ${clock(from)} to ${clock(now)} ${ZONE}; at last ${bytes(last.load)} of ${bytes(last.capacity)}; ${marks.length} decisions that changed something, listed below` });
+  for (const at of others) svg.append(drawn("path", { d: `M${x(at) - 5} ${top - 10}h10l-5 9z`, class: "marktop" }));
   for (const part of [0, 0.5, 1]) {
     const v = (most / 1.08) * part;
     svg.append(drawn("line", { x1: left, x2: right, y1: y(v), y2: y(v), class: "axis" }));
@@ -187,8 +200,10 @@ function chart(one) {
     svg.append(drawn("text", { x: x(at), y: high - 8, "text-anchor": anchor }, clock(at)));
   }
   for (const d of marks) {
-    const at = x(d.at), mark = drawn("g", {});
+    const at = x(d.at), mark = drawn("g", { class: "mark" });
     mark.append(drawn("title", {}, `${clock(d.at)} ${because(d)}`));
+    mark.append(drawn("rect", { x: at - 5, y: top - 12, width: 10, height: bottom - top + 12, fill: "transparent" }));
+    mark.addEventListener("click", () => reveal(d));
     mark.append(drawn("line", { x1: at, x2: at, y1: top, y2: bottom, class: "markline" }));
     mark.append(drawn("path", { d: `M${at - 5} ${top - 10}h10l-5 9z`, class: "marktop" }));
     svg.append(mark);
@@ -216,24 +231,64 @@ function holder(w) {
     element("td", {}, w.partitions.length ? w.partitions.join(", ") : "none"));
 }
 function decision(d) {
-  const left = d.steps_all - d.steps.length;
-  const steps = d.steps.map((step) => element("li", {}, step));
-  if (left > 0) steps.push(element("li", {}, `and ${count(left)} more`));
+  const details = element("details", {}, element("summary", {}, d.steps_all === 0 ? "why not another number" : d.steps_all === 1 ? "1 step, what it cost, and why not another number" : `${count(d.steps_all)} steps, what they cost, and why not another number`));
+  details.addEventListener("toggle", () => { if (details.open) explain(details, state.group.group.name, d); });
   return element("li", {},
-    element("div", { class: "reason" }, `${clock(d.at)} UTC · ${consumers(d.consumers_now, d.consumers)} consumers · ${because(d)}`),
+    element("div", { class: "reason" }, `${clock(d.at)} ${ZONE} · ${consumers(d.consumers_now, d.consumers)} consumers · ${because(d)}`),
     element("div", {}, d.sentence),
-    steps.length ? element("details", {}, element("summary", {}, d.steps_all === 1 ? "1 step" : `${count(d.steps_all)} steps`), element("ul", {}, ...steps)) : null);
+    details);
+}
+async function explain(details, name, d) {
+  const shown = [];
+  try {
+    const why = await whyOf(name, d);
+    const left = d.steps_all - d.steps.length;
+    const steps = d.steps.map((step) => element("li", {}, step));
+    if (left > 0) steps.push(element("li", {}, `and ${count(left)} more`));
+    if (steps.length) shown.push(["steps", element("ul", {}, ...steps)]);
+    if (why.outcome) shown.push(["became of it", why.outcome]);
+    if (d.steps_all) shown.push(["cost", cost(why.cost)]);
+    if (why.consumers === null) shown.push(["other numbers", "how many were asked for is not known: there is none to compare with"]);
+    if (why.fewer) shown.push([`why not ${count(why.consumers - 1)}`, why.fewer]);
+    if (why.more) shown.push([`why not ${count(why.consumers + 1)}`, why.more]);
+    if (why.held.length) shown.push(["held before", element("ul", {}, ...why.held.map((h) => element("li", {}, `${h.consumer}: ${bytes(h.load)}, ${h.partitions}`)))]);
+  } catch (error) {
+    shown.push(["not known", failure(error)]);
+  }
+  const list = element("dl", { class: "why" }, ...shown.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]));
+  details.querySelector("dl")?.remove();
+  details.append(list);
+}
+const whyOf = (name, d) => (REPORT ? REPORT.groups[name].whys[REPORT.groups[name].one.decisions.indexOf(d)] : get(`api/groups/${encodeURIComponent(name)}/decisions/${d.at}`));
+function cost(c) {
+  if (c.moved === 0) return "no partition is moved";
+  const load = c.moved_bytes_per_s === null ? "not all of their load known" : bytes(c.moved_bytes_per_s);
+  const share = c.r_score === null ? "" : `, ${c.r_score.toLocaleString("en", { maximumFractionDigits: 2 })} of what one consumer may have`;
+  const paused = c.pauses === 0 ? "" : c.pauses === 1 ? `; it stood still for ${pause(c.pause_max_s)}`
+    : `; they stood still for ${pause(c.pause_median_s)} in the middle, ${pause(c.pause_max_s)} at most (${count(c.pauses)} measured)`;
+  return `${c.moved === 1 ? "1 partition" : `${count(c.moved)} partitions`} (${load}${share}); ${count(c.handed_over)} seen to change hands${paused}`;
+}
+const pause = (x) => (x < 1 ? `${Math.round(x * 1000)}\u00a0ms` : seconds(x));
+function reveal(d) {
+  const item = [...$("decisions").children].find((child) => child.dataset.key === String(d.at));
+  if (!item) return;
+  const details = item.querySelector("details");
+  details.open = true;
+  item.scrollIntoView({ block: "center" });
+  details.querySelector("summary").focus({ preventScroll: true });
 }
 function group() {
   const one = state.group, g = one.group;
+  if (REPORT) $("held").textContent = `Who held what at ${clock(g.at)} ${ZONE}`;
   $("reason").textContent = because(g);
   $("sentence").textContent = g.sentence;
   const facts = [["cluster", g.cluster], ["mode", g.mode], ["consumers", consumers(g.consumers_now, g.consumers)], ["load takes", count(g.recommended)],
     ["rate", bytes(g.bytes_per_s)], ["hottest consumer", g.utilisation === null ? "unknown" : percent(g.utilisation, 1)],
-    ["lag, records", count(g.lag_records)], ["lag, worst partition", seconds(g.lag_s)], ["decided", `${clock(g.at)} UTC`], ["risk", risk(shownOf(g)) || "none seen"]];
+    ["lag, records", count(g.lag_records)], ["lag, worst partition", seconds(g.lag_s)], ["decided", `${clock(g.at)} ${ZONE}`], ["risk", risk(shownOf(g)) || "none seen"]];
   fill($("facts"), facts, ([term]) => term, ([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value)));
   fill($("holders"), one.holders, (w) => `${w.slot} ${w.name}`, holder);
   fill($("decisions"), one.decisions, (d) => String(d.at), decision);
+  if (REPORT) $("nodecisions").textContent = "None in this time.";
   $("nodecisions").hidden = one.decisions.length > 0;
   chart(one);
 }
@@ -280,7 +335,7 @@ function show() {
   $("brokers").hidden = !onBrokers() || !ready;
   $("all").hidden = name !== null || onBrokers() || !ready;
   $("one").hidden = name === null || !ready;
-  $("asof").textContent = state.answered ? `as of ${clock(state.answered)} UTC` : "";
+  $("asof").textContent = REPORT ? `recorded until ${clock(REPORT.until)} ${ZONE}` : state.answered ? `as of ${clock(state.answered)} ${ZONE}` : "";
   news();
   if (ready) (onBrokers() ? brokers : name === null ? overview : group)();
 }
@@ -291,9 +346,15 @@ async function get(url) {
   if (!answer.ok) throw new Error(said.error ?? `status ${answer.status}`);
   return said;
 }
+const failure = (error) => (error.name === "TimeoutError" ? `no answer in ${PATIENCE_MS / 1000} s` : error instanceof TypeError ? "no connection" : error.message);
 let asking = 0;
 async function ask() {
   const turn = ++asking, name = path();
+  if (REPORT) {
+    Object.assign(state, { overview: REPORT.overview, group: REPORT.groups[name]?.one ?? null });
+    show();
+    return;
+  }
   try {
     const [all, one, planned] = await Promise.all([get("api/groups"), name === null ? null : get(`api/groups/${encodeURIComponent(name)}`),
       onBrokers() ? get("api/brokers") : state.brokers]);
@@ -301,7 +362,7 @@ async function ask() {
     Object.assign(state, { overview: all, group: one, brokers: planned, answered: all.now, failed: null });
   } catch (error) {
     if (turn !== asking) return;
-    state.failed = error.name === "TimeoutError" ? `no answer in ${PATIENCE_MS / 1000} s` : error instanceof TypeError ? "no connection" : error.message;
+    state.failed = failure(error);
   }
   show();
   setTimeout(() => { if (turn === asking) ask(); }, EVERY_MS);
@@ -311,4 +372,5 @@ addEventListener("resize", () => { if (state.group && !$("one").hidden) chart(st
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 for (const id of ["sort", "filter"]) $(id).addEventListener("input", () => { state.shown = AT_ONCE; show(); });
 $("more").addEventListener("click", () => { state.shown += AT_ONCE; show(); });
-ask();
+if (REPORT && path() === null && REPORT.overview.groups.length === 1) location.replace(`#${encodeURIComponent(REPORT.overview.groups[0].name)}`);
+else ask();

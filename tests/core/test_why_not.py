@@ -1,0 +1,45 @@
+"""What is said against other numbers of consumers, in words, whatever keeps the record of the decision."""
+
+import pytest
+
+from autoscaler.core.why_not import Decided, why_not
+from tests import builders as b
+
+
+def decided(*rates: float | None, consumers: int | None = 2, **changed: object) -> Decided:
+    known = [r for r in rates if r is not None]
+    given = {
+        "rates": {b.tp(n): r for n, r in enumerate(rates)}, "holders": {b.tp(n): str(n % 2) for n in range(len(rates))},
+        "total_bytes_per_s": sum(known), "usable_bytes_per_s": 80.0, "algorithm": "PACE balanced", "consumers": consumers,
+        "reason": "WITHIN_TARGET", "limited_by": None, "by_assignor": False,
+    } | changed  # fmt: skip
+    return Decided(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("record", "which", "says"),
+    [
+        (decided(50.0, 40.0), "fewer", "no placement on 1 consumer keeps each within 80 B/s"),
+        (decided(40.0, 30.0), "fewer", "1 consumer would hold it: the hottest would get 70 B/s of 80 B/s usable"),
+        (decided(40.0, 30.0), "fewer", "how much must be left to spare is not judged: ask there"),
+        (decided(40.0, 38.0, tolerance_ratio=0.1), "fewer", "above the 72 B/s which fewer must do with"),
+        (decided(40.0, 30.0, reason="UNDERUSED", limited_by="COOLDOWN"), "fewer", "COOLDOWN held it, see above"),
+        (decided(50.0, 50.0, 50.0, limited_by="AT_MAXIMUM"), "more", "AT_MAXIMUM held it, see above"),
+        (decided(50.0, 40.0, 10.0), "more", "3 consumers are not needed for it"),
+        (decided(), "more", "what each partition had then is not recorded"),
+        (decided(50.0, 40.0, total_bytes_per_s=120.0), "more", "some partitions did not count then"),
+        (decided(50.0, None, total_bytes_per_s=50.0), "more", "2 partitions are all there are"),
+    ],
+)
+def test_other_numbers_are_judged_in_words(record: Decided, which: str, says: str) -> None:
+    assert says in (why_not(record).said(which, "ask there") or "")
+
+
+def test_there_may_be_none_to_compare_with() -> None:
+    assert why_not(decided(50.0, consumers=1)).said("fewer", "") is None
+    assert why_not(decided(50.0, consumers=None)).said("more", "") is None
+
+
+def test_members_of_a_group_of_its_own_may_hold_partitions() -> None:
+    held = {b.tp(0): "rdkafka-3fbd9c7e", b.tp(1): "rdkafka-0a"}
+    assert "would hold it" in (why_not(decided(40.0, 30.0, holders=held)).said("fewer", "") or "")
