@@ -16,6 +16,7 @@ from autoscaler.errors import AutoscalerError, Exit, SettingsError
 if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
 
+_LONGEST_S = 3600.0  # that a command looks
 _FEW = 20  # names of groups in a message
 
 
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     about = "ask the clusters: topics, groups, permissions one by one, and what the job would refuse; changes nothing"
     asks = command("check", _check, about)
     asks.add_argument("--json", action="store_true", help="print as JSON, with the permissions that are there, too")
+    _add_advise(commands)
     schema = commands.add_parser("schema", help="write the JSON Schema of the configuration file, for editors")
     schema.add_argument("--crd", action="store_true", help="write the CustomResourceDefinition of ConsumerGroup instead")
     schema.set_defaults(run=_schema)
@@ -99,6 +101,18 @@ def _parser() -> argparse.ArgumentParser:
     release.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="this one only; left out: all of the topic")
     _add_others(commands)
     return parser
+
+
+def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    about = "look once at all consumer groups of a cluster, with nothing configured: too many, too few, uneven, stuck, at risk"
+    look = commands.add_parser("advise", help=about, description=about)
+    look.add_argument("cluster", metavar="CLUSTER", nargs="?", help="name of a cluster of the configuration, if it has several")
+    where = look.add_mutually_exclusive_group(required=True)
+    where.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker's address, of a cluster that takes no login")
+    where.add_argument("--config", help="configuration with the cluster's connection; capacities of its groups count")
+    look.add_argument("--for", dest="seconds", type=_seconds, default=60.0, help="how long to look, such as 30s or 5m (60s)")
+    look.add_argument("--json", action="store_true", help="print as JSON")
+    look.set_defaults(run=_advise, tables="--bootstrap")
 
 
 def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -186,6 +200,12 @@ def _check(args: argparse.Namespace) -> int:
     return check(args)
 
 
+def _advise(args: argparse.Namespace) -> int:
+    from autoscaler.cli.advising import advise  # noqa: PLC0415  loads the clients
+
+    return advise(args)
+
+
 def _schema(args: argparse.Namespace) -> int:
     from autoscaler.config import crd, json_schema  # noqa: PLC0415  as below
 
@@ -246,6 +266,18 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    from autoscaler.config.units import seconds  # noqa: PLC0415  as below
+
+    try:
+        found = seconds(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
+    if not isinstance(found, int | float) or not 0 < found <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"must be up to an hour, not {text!r}")
+    return float(found)
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from autoscaler.adapters.kafka.retention import KafkaRetention, _ask, read
+from autoscaler.adapters.kafka.retention import KafkaRetention, ask, read
 from autoscaler.model import Retention
 
 WEEK = Retention(seconds=604_800.0, bytes=math.inf)
@@ -91,6 +91,6 @@ class Manager:
 
 def test_all_topics_are_asked_for_in_one_request_and_one_that_is_refused_hides_no_other() -> None:
     manager = Manager({"b": 29})
-    found = _ask(SimpleNamespace(_manager=manager), ["a", "b", "c"])
+    found = ask(SimpleNamespace(_manager=manager), ["a", "b", "c"])
     assert found == {"a": WEEK, "b": "TopicAuthorizationFailedError", "c": WEEK}
     assert manager.asked == 1

@@ -63,7 +63,7 @@ class KafkaRetention:
             try:
                 admin = connect(self._connection, time.monotonic() + _CALL_S)
                 try:
-                    self.take(_ask(admin, self._wanted(admin)))
+                    self.take(ask(admin, self._wanted(admin)))
                 finally:
                     started(admin.close, "kafka-close")  # it waits for a broker that may be away
             except (AutoscalerError, ClientError, OSError, TimeoutError) as e:
@@ -91,7 +91,8 @@ class KafkaRetention:
         self._refused = refused
 
 
-def _ask(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, Retention | str]:
+def ask(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, Retention | str]:
+    """Ask once how long topics keep records; of a topic that does not say so, why."""
     manager = admin._manager  # noqa: SLF001  the public call takes a refusal for a topic without settings; its version is pinned
     request = DescribeConfigsRequest(resources=[(_TOPIC, t, list(_KEYS)) for t in topics], include_synonyms=False)
 

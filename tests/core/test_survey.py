@@ -1,0 +1,170 @@
+"""What a few looks say of consumer groups: made-up clusters, of which each shows one thing."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.survey import Ends, GroupLook, Look, Sizing, Trouble, Verdict, survey
+from autoscaler.model import GroupMembers, Member, Retention
+from tests import builders as b
+
+SIZE = 100.0  # bytes of a record
+SECONDS = 60.0
+FOR_EVER = Retention(seconds=math.inf, bytes=math.inf)
+DAY = Retention(seconds=86_400.0, bytes=math.inf)
+
+
+def group(held: list[list[int]], committed: dict[int, int], at: float, **changed: str) -> GroupLook:
+    """Return a group whose consumers hold partitions by number."""
+    members = tuple(
+        Member(
+            member_id=f"c{n}-id", client_id=f"c{n}", host="/10.0.0.7", assigned=frozenset(map(b.tp, ps)), place=n,
+            topics=frozenset({b.TOPIC}), library="java",
+        )
+        for n, ps in enumerate(held)
+    )  # fmt: skip
+    how = {"state": "STABLE" if held else "EMPTY", "kind": "CLASSIC", "assignor": "range", **changed}
+    found = GroupMembers(**how, members=members, at=0.0)
+    return GroupLook(at=at, members=found, committed={b.tp(p): o for p, o in committed.items()})
+
+
+def looks(
+    held: list[list[int]], arrived: list[int], drained: list[int], *, lag: int = 10, seconds: float = SECONDS, **changed: str
+) -> list[Look]:
+    """Return three looks at a group: of each partition how many records came and how many were committed meanwhile."""
+    made = []
+    for part in (0.0, 0.5, 1.0):
+        ends = {b.tp(p): Ends(start=0, end=10_000 + round(n * part)) for p, n in enumerate(arrived)}
+        committed = {p: 10_000 - lag + round(n * part) for p, n in enumerate(drained)}
+        seen = group(held, committed, seconds * part, **changed)
+        sizes = {p: e.end * SIZE for p, e in ends.items()}
+        made.append(Look(at=seconds * part, groups={"g": seen}, ends=ends, sizes=sizes))
+    return made
+
+
+def judged(made: list[Look], kept: Retention = FOR_EVER, sizing: Sizing | None = None) -> Verdict:
+    (found,) = survey(made, {b.TOPIC: kept}, {} if sizing is None else {"g": sizing})
+    return found
+
+
+def test_a_group_that_keeps_up_has_nothing_to_do_and_nothing_is_known_of_what_it_can_do() -> None:
+    v = judged(looks([[0, 1], [2, 3]], [600] * 4, [600] * 4))
+    assert v.troubles == (Trouble.FINE,)
+    assert [v.arriving, v.consumed] == pytest.approx([4_000.0, 4_000.0])
+    assert (v.lag, v.capacity, v.takes) == (40, None, None)
+
+
+def test_a_consumer_that_is_behind_shows_what_one_handles_and_how_many_it_takes() -> None:
+    """Each drains 20 records/s of 40, and a partition has 20: above the four fifths that are planned for."""
+    v = judged(looks([[0, 1], [2, 3]], [1200] * 4, [600] * 4, lag=2_000))
+    assert v.troubles == (Trouble.UNDER,)
+    assert v.capacity == pytest.approx(2_000.0)
+    assert v.takes_by_load == 4
+    assert (v.grown, v.lag) == (2_400, 10_400)
+
+
+def test_a_configured_capacity_counts_and_fewer_must_leave_something_to_spare() -> None:
+    keeps_up = looks([[0], [1], [2], [3]], [600] * 4, [600] * 4)
+    v = judged(keeps_up, sizing=Sizing(capacity_bytes_per_s=10_000.0))
+    assert v.troubles == (Trouble.OVER,)
+    assert (v.takes, v.saves, v.configured) == (1, 3, True)
+    barely = judged(keeps_up, sizing=Sizing(capacity_bytes_per_s=5_000.0))
+    assert (barely.takes, barely.saves) == (1, 2), "4,000 of 4,000 usable is enough to stay at one, but not to go there"
+
+
+def test_consumers_without_a_partition_are_too_many_whatever_one_handles() -> None:
+    v = judged(looks([[0], [1], [], []], [600] * 2, [600] * 2))
+    assert (v.troubles, v.saves, v.idle) == ((Trouble.OVER,), 2, 2)
+
+
+def test_a_partition_without_a_commit_stands_still_only_while_there_is_something_to_read() -> None:
+    v = judged(looks([[0], [1]], [600, 600], [0, 600]))
+    assert (v.troubles[0], v.stuck) == (Trouble.STUCK, (b.tp(0),))
+    assert judged(looks([[0], [1]], [0, 600], [0, 600], lag=0)).stuck == ()
+    assert judged(looks([[0], [1]], [0, 600], [0, 600])).stuck == (b.tp(0),), "it stands, and so does the lag"
+    assert judged(looks([[0], [1]], [600, 600], [0, 600], seconds=5.0)).stuck == (), "too short to say so"
+
+
+def test_records_that_are_deleted_unread_come_first() -> None:
+    made = looks([[0]], [600], [600], lag=5_000)
+    late = [replace(x, ends={p: Ends(start=6_000, end=e.end) for p, e in x.ends.items()}) for x in made]
+    assert judged(late, DAY).troubles[0] is Trouble.LOST
+    near = [replace(x, ends={p: Ends(start=5_500, end=e.end) for p, e in x.ends.items()}) for x in made]
+    assert judged(near, DAY).troubles[0] is Trouble.RETENTION
+    assert not {Trouble.LOST, Trouble.RETENTION} & set(judged(near, FOR_EVER).troubles)
+    assert judged(made, Retention(seconds=520.0, bytes=math.inf)).troubles[0] is Trouble.RETENTION, "500 s of 520 wait"
+
+
+def test_load_that_could_be_spread_and_is_not_is_uneven() -> None:
+    assert Trouble.UNEVEN in judged(looks([[0, 1], [2, 3]], [900, 900, 60, 60], [900, 900, 60, 60])).troubles
+    assert judged(looks([[0], [1]], [1800, 60], [1800, 60])).troubles == (Trouble.FINE,), "one partition cannot be split"
+
+
+def test_a_group_without_consumers_is_said_where_records_wait() -> None:
+    v = judged(looks([], [600], [0]))
+    assert v.troubles == (Trouble.NO_CONSUMERS,)
+    assert judged(looks([], [0], [0], lag=0)).troubles == (Trouble.FINE,)
+
+
+def test_what_is_not_of_consumers_or_has_nothing_is_left_out() -> None:
+    assert survey(looks([[0]], [1], [1], kind="SHARE"), {}, {}) == ()
+    assert survey(looks([], [], []), {}, {}) == ()
+
+
+@pytest.mark.parametrize("when", [0, 1, 2])
+def test_a_look_that_failed_is_not_read_as_no_load(when: int) -> None:
+    made = looks([[0], []], [600], [600])
+    made[when] = replace(made[when], groups={"g": "its coordinator answers CoordinatorLoadInProgressError"})
+    v = judged(made)
+    assert (v.troubles, v.arriving, v.saves) == ((Trouble.UNKNOWN,), None, 0)
+
+
+@pytest.mark.parametrize("when", [0, 1, 2])
+def test_a_topic_that_could_not_be_read_leaves_the_load_unknown(when: int) -> None:
+    made = looks([[0, 1], []], [600, 600], [600, 600])
+    gone = {p: e for p, e in made[when].ends.items() if p != b.tp(1)}
+    made[when] = replace(made[when], ends=gone, unread={b.TOPIC: "LeaderNotAvailableError"})
+    v = judged(made, sizing=Sizing(capacity_bytes_per_s=1e9))
+    assert v.troubles == (Trouble.UNKNOWN,)
+    assert (v.arriving, v.takes, v.saves) == (None, None, 0)
+
+
+def test_without_sizes_of_logs_rates_are_records_and_bytes_of_the_configuration_do_not_count() -> None:
+    made = [replace(x, sizes={}) for x in looks([[0], [1]], [600, 600], [600, 600])]
+    v = judged(made, sizing=Sizing(capacity_bytes_per_s=1e9))
+    assert (v.by_bytes, v.takes) == (False, None)
+    assert v.arriving == pytest.approx(20.0)
+
+
+def test_a_partition_without_a_commit_has_no_lag_of_zero() -> None:
+    made = looks([[0], [1]], [600, 600], [600])
+    v = judged(made)
+    assert (v.uncommitted, v.lag) == (1, 10)
+
+
+@given(
+    rates=st.lists(st.integers(0, 3_000), min_size=1, max_size=6),
+    consumers=st.integers(1, 6),
+    capacity=st.one_of(st.none(), st.floats(100.0, 1e6)),
+)
+def test_a_group_never_takes_more_and_could_do_with_fewer_at_once(
+    rates: list[int], consumers: int, capacity: float | None
+) -> None:
+    held: list[list[int]] = [[] for _ in range(consumers)]
+    for p in range(len(rates)):
+        held[p % consumers].append(p)
+    v = judged(looks(held, rates, rates), sizing=Sizing(capacity_bytes_per_s=capacity))
+    assert not {Trouble.UNDER, Trouble.OVER} <= set(v.troubles)
+    assert 0 <= v.saves < consumers
+    if v.takes is not None and v.takes_by_load is not None:
+        assert v.takes >= v.takes_by_load or v.takes >= 1
+
+
+def test_groups_that_ask_for_a_person_come_first() -> None:
+    one = looks([[0], [1]], [600, 600], [600, 600])
+    stuck = looks([[0], [1]], [600, 600], [0, 600])
+    both = [replace(x, groups={"a-fine": x.groups["g"], "stuck": y.groups["g"]}) for x, y in zip(one, stuck, strict=True)]
+    assert [v.group for v in survey(both, {}, {})] == ["stuck", "a-fine"]
