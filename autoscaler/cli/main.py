@@ -95,6 +95,18 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--once", action="store_true", help="print what is now and end")
     status.add_argument("--json", action="store_true", help="print what is now as JSON and end")
     _add_reading(commands)
+    for name, about in (
+        ("pause", "let nothing of a group change for now: sets holds.paused in the configuration file"),
+        ("pin", "keep a group at a number of consumers: sets holds.pinned in the configuration file"),
+        ("resume", "take back what pause and pin have set"),
+    ):
+        held = command(name, _hold, about)
+        held.add_argument("group", metavar="GROUP", help="consumer group, by its id")
+        held.set_defaults(name=name)
+        if name == "pause":
+            held.add_argument("--only", choices=("scale_up", "scale_down"), help="let the rest go on")
+        if name == "pin":
+            held.add_argument("consumers", metavar="N", type=_positive, help="how many consumers")
     release = command("release", _release, "let parked partitions be handed out again (STUCK_PARTITION)")
     release.add_argument("group", metavar="GROUP", help="group whose partitions they are")
     release.add_argument("topic", metavar="TOPIC", nargs="?", help="of this topic only; left out: everything that is parked")
@@ -334,6 +346,12 @@ def _release(args: argparse.Namespace) -> int:
     for released in found:
         sys.stdout.write(f"{released}: released; the job hands it out in its next cycle\n")
     return 0
+
+
+def _hold(args: argparse.Namespace) -> int:
+    from autoscaler.cli.holding import hold  # noqa: PLC0415  as below
+
+    return hold(args)
 
 
 def _stop_workers(args: argparse.Namespace) -> int:

@@ -1,11 +1,8 @@
 """``autoscaler report``: the page's views of a recorded time as one HTML file, to be attached to a ticket."""
 
 import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +12,8 @@ from autoscaler.adapters.http.one_file import Report, ReportedGroup, one_file
 from autoscaler.cli.reading import Asked, nothing
 from autoscaler.cli.recorded_views import Bounds, Times, reported
 from autoscaler.cli.times import shown, zone_of
-from autoscaler.errors import Exit, PermanentError
+from autoscaler.cli.whole_file import write_whole
+from autoscaler.errors import Exit
 
 if TYPE_CHECKING:
     from autoscaler.adapters.http.board import Overview
@@ -83,27 +81,3 @@ def _report(found: Mapping[str, ReportedGroup], since: datetime, until: datetime
         "overview": overview,
         "groups": dict(found),
     }
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there as a whole or as it was before.
-
-    Raises:
-        PermanentError: It cannot be written: the disk is full, or the directory is not there.
-    """
-    beside = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
-        ) as file:
-            beside = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.chmod(0o644)
-        beside.replace(path)
-    except OSError as e:
-        if beside is not None:
-            with suppress(OSError):
-                beside.unlink()
-        raise PermanentError(f"{path} cannot be written: {e.strerror or e}") from e

@@ -16,7 +16,8 @@ from deltalake import DeltaTable, write_deltalake
 from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.cli.recorded_views import Times, reported
-from autoscaler.cli.reporting import bounds_of, write_whole
+from autoscaler.cli.reporting import bounds_of
+from autoscaler.cli.whole_file import write_whole
 from autoscaler.errors import PermanentError
 from tests.adapters.audit import audit_cases as cases
 from tests.cli.recorded_groups import OLD, SPAN, T0, day_of_cycles, tables_of_groups

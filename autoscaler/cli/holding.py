@@ -1,0 +1,45 @@
+"""``autoscaler pause``, ``pin`` and ``resume``: change a group's ``holds`` in the configuration file, which a job follows."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoscaler.cli.whole_file import write_whole
+from autoscaler.config.edit import with_holds
+from autoscaler.config.settings import load
+from autoscaler.errors import SettingsError
+
+
+def hold(args: argparse.Namespace) -> int:
+    """Change the file, if what comes out is a good configuration that says what was asked for.
+
+    Raises:
+        SettingsError: The configuration is wrong, or there is no such group, or it would be wrong afterwards.
+        PermanentError: The file cannot be written.
+    """
+    path = Path(args.config)
+    load(path, connects=False)  # says what is wrong before anything is changed
+    wanted = _wanted(args)
+    text = path.read_bytes().decode("utf-8")
+    changed = with_holds(text, args.group, wanted)
+    if changed == text:
+        sys.stdout.write(f"{args.group}: it is so already in {path}\n")
+        return 0
+
+    def check(beside: Path) -> None:
+        found = next(g for g in load(beside, connects=False).groups if g.group == args.group)
+        said = {"paused": found.paused or "null", "pinned": "null" if found.pinned is None else str(found.pinned)}
+        if any(said[key] != value for key, value in wanted.items()):
+            raise SettingsError((f"groups: holds of group {args.group!r} is not changed here: change it in the file yourself",))
+
+    write_whole(path, changed, check)
+    said = ", ".join(f"holds.{key} is {value}" for key, value in wanted.items())
+    sys.stdout.write(f"{args.group}: {said} in {path}; a job that runs with this file goes by it from its next cycles on\n")
+    return 0
+
+
+def _wanted(args: argparse.Namespace) -> Mapping[str, str]:
+    if args.name == "pause":
+        return {"paused": args.only or "all"}
+    return {"pinned": str(args.consumers)} if args.name == "pin" else {"paused": "null", "pinned": "null"}

@@ -1,0 +1,38 @@
+"""Writes files that are there as a whole or as they were before."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from autoscaler.errors import PermanentError
+
+_MODE = 0o644  # of a file that was not there
+
+
+def write_whole(path: Path, text: str, check: Callable[[Path], None] = lambda _: None) -> None:
+    """Write a file beside its place, and put it there once ``check`` has nothing against it.
+
+    Raises:
+        PermanentError: It cannot be written: the disk is full, or the directory is not there or is only read.
+    """
+    beside = None
+    place = path.resolve()
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=place.parent, prefix=f".{place.name}.", suffix=".part", delete=False
+        ) as file:
+            beside = Path(file.name)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.chmod(place.stat().st_mode & 0o7777 if place.is_file() else _MODE)
+        check(beside)
+        beside.replace(place)
+    except OSError as e:
+        raise PermanentError(f"{path} cannot be written: {e.strerror or e}") from e
+    finally:
+        if beside is not None:
+            with suppress(OSError):
+                beside.unlink()

@@ -1,0 +1,69 @@
+"""``autoscaler pause``, ``pin`` and ``resume``: a file that is followed, changed as a whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.config.settings import Group, load
+from tests.cli import commands
+
+CONFIG = """\
+clusters: [{connection: {bootstrap.servers: "localhost:9092"}}]
+state_dir: STATE
+groups:
+  # the shop
+  - group: orders
+    topics: [orders]
+    max_consumers: 8
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "c.yaml"
+    made.write_text(CONFIG.replace("STATE", str(tmp_path / "state")).replace("    max_consumers: 8\n", ""))
+    made.chmod(0o640)
+    return made
+
+
+def group(file: Path) -> Group:
+    return load(file, connects=False).groups[0]
+
+
+def test_a_group_is_paused_pinned_and_resumed(file: Path) -> None:
+    done = commands.run("pause", "orders", "--config", file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"orders: holds.paused is all in {file}; a job that runs with this file")
+    assert group(file).paused == "all"
+    assert commands.run("pause", "orders", "--config", file, "--only", "scale_up").returncode == 0
+    assert group(file).paused == "scale_up"
+    assert commands.run("pin", "orders", 6, "--config", file).returncode == 0
+    assert (group(file).paused, group(file).pinned) == ("scale_up", 6)
+    assert "it is so already" in commands.run("pin", "orders", 6, "--config", file).stdout
+    assert commands.run("resume", "orders", "--config", file).returncode == 0
+    assert (group(file).paused, group(file).pinned) == (None, None)
+    assert "  # the shop\n  - group: orders\n" in file.read_text()
+    assert oct(file.stat().st_mode & 0o777) == "0o640"
+    assert [p.name for p in file.parent.iterdir()] == ["c.yaml"]
+
+
+def test_what_would_not_be_a_good_configuration_is_not_written(file: Path) -> None:
+    text = file.read_text()
+    for arguments, code, said in [
+        (("pause", "bills", "--config", file), 78, "groups: no group 'bills'; there are orders"),
+        (("pin", "orders", "0", "--config", file), 2, "must be a whole number from 1 on"),
+        (("pin", "orders", "99999999", "--config", file), 78, "holds.pinned"),
+        (("pause", "orders", "--config", file.parent / "none.yaml"), 78, "cannot be read"),
+    ]:
+        done = commands.run(*arguments)
+        assert (done.returncode, said in done.stderr) == (code, True), (arguments, done.stderr)
+    assert file.read_text() == text
+    assert [p.name for p in file.parent.iterdir()] == ["c.yaml"]
+
+
+def test_a_link_stays_one_and_its_file_is_changed(file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file)
+    assert commands.run("pause", "orders", "--config", link).returncode == 0
+    assert link.is_symlink()
+    assert group(file).paused == "all"
