@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from autoscaler.adapters.consumer_groups.watch import ConsumerGroups
     from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
     from autoscaler.adapters.http.endpoint import Endpoint
+    from autoscaler.adapters.job_log import DecisionLog
     from autoscaler.adapters.notifications.sender import Notifications
 
 _CLOSE_S = 5.0
@@ -125,6 +126,7 @@ class Job:
         self.measured = self.audit.measured(native)
         self.lines = CycleLog(root / "logs" / "cycles.jsonl", clock=self.clock)
         self.endpoint = self._endpoint()
+        self.decided = self._decided()
         self.notifications = self._notifications()
         self.names: list[WorkerPool] = []  # of groups that are only advised
         self.sites = tuple(Site(cluster, groups, self.clock) for cluster, groups in settings.served)
@@ -132,6 +134,14 @@ class Job:
         self.clusters = ClusterExecutor(patience_s=settings.measure.trigger_s / 2)
         self.waits = Waits(_WAITS_S)
         self.watchdog = Watchdog(settings.measure.watchdog_s, jvm_pid=os.getppid())
+
+    def _decided(self) -> "DecisionLog | None":
+        """Return what logs decisions; ``None`` unless the log is JSON."""
+        if self.settings.log.format != "json":
+            return None
+        from autoscaler.adapters.job_log import DecisionLog  # noqa: PLC0415  as below
+
+        return DecisionLog()
 
     def _endpoint(self) -> "Endpoint | None":
         """Return what answers over HTTP; ``None`` if the configuration names no address."""
@@ -306,6 +316,8 @@ class Job:
         self.lines.write(line)
         if self.declared is not None:
             self.declared.take(decision)
+        if self.decided is not None:
+            self.decided.take(line)
         if self.notifications is not None:
             self.notifications.take(line)
         if self.endpoint is not None:

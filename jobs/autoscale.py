@@ -27,6 +27,10 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise a line per call
     try:
         settings = load(args.config)
+        if settings.log.format == "json":
+            from autoscaler.adapters.job_log import as_json  # noqa: PLC0415  most logs are text
+
+            as_json()
         return run(settings, FollowedFile(args.config, settings))
     except SettingsError as e:
         for problem in e.problems:

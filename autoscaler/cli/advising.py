@@ -15,7 +15,8 @@ from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.messages import many
 from autoscaler.core.survey import MEASURE_S, STILL_S, Look, Sizing, Trouble, Verdict, survey
 from autoscaler.errors import SettingsError
-from autoscaler.model.load import TopicPartition, compact
+from autoscaler.model import TopicPartition
+from autoscaler.model.names import compact
 
 if TYPE_CHECKING:
     from autoscaler.adapters.kafka.control_topics import Connection

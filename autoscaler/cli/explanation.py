@@ -24,7 +24,7 @@ from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.messages import text_of
 from autoscaler.core.why_not import Decided, WhyNot, why_not
 from autoscaler.model import Finding, TopicPartition
-from autoscaler.model.group import client_of
+from autoscaler.model.names import client_of
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables, Row
-from autoscaler.adapters.http.board import Change, Group, Point, change, changes_something, consumer, group_of
+from autoscaler.adapters.http.board import Change, Group, Point, change, consumer, group_of
 from autoscaler.adapters.http.metrics import Cycle
 from autoscaler.adapters.http.one_file import ReportedGroup
 from autoscaler.adapters.http.why import Why, cost_of, moves_of, why_of
+from autoscaler.adapters.job_log import changes_something
 from autoscaler.cli.explanation import called, decided_of, unjudged
 from autoscaler.console.words import lasted
 from autoscaler.core.why_not import why_not

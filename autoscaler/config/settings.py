@@ -217,6 +217,15 @@ def _address(listen: str) -> str:
     return listen
 
 
+class Log(BaseModel):
+    """The job's log."""
+
+    model_config = _STRICT
+
+    format: Literal["text", "json"] = "text"
+    """text: lines for people; json: an object on each line, with the figures of each decision that changes something"""
+
+
 class Http(BaseModel):
     """What the job answers over HTTP: the page, /metrics, /advice/GROUP, /healthz and /readyz."""
 
@@ -310,6 +319,8 @@ class Settings(BaseModel):
     """what the job tells elsewhere when it happens: a webhook, Slack, CloudEvents; off by default"""
     kubernetes: Kubernetes = Kubernetes()
     """groups that are declared as resources of Kubernetes, besides those of this file; off by default"""
+    log: Log = Log()
+    """how the job's log is written"""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

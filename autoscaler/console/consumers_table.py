@@ -13,7 +13,7 @@ from rich.text import Text
 
 from autoscaler.console.cycle_reader import Cycle, WorkerLine
 from autoscaler.console.words import bar, count, rate, seconds, shortened
-from autoscaler.model.load import compact
+from autoscaler.model.names import compact
 
 WIDE = 96  # columns inside the border from which on latencies have room
 _TITLE = "rate against capacity"

@@ -19,7 +19,7 @@ from autoscaler.console.consumers_table import consumers
 from autoscaler.console.cycle_reader import Cycle, Step
 from autoscaler.console.job_state import FINE, Health
 from autoscaler.console.words import clock, consumers_text, count, lasted, rate, seconds, sparkline
-from autoscaler.model.load import compact, ranges
+from autoscaler.model.names import compact, ranges
 
 _CALM = frozenset({"WITHIN_TARGET", "STABILISING", "COOLING_DOWN", "NOT_WORTH_MOVING", "HANDOVER_IN_PROGRESS", "ADVISORY"})
 _WARNING = frozenset({"NOT_READY", "STALE_INPUT", "WORKER_LOST", "PARTITION_EXCEEDS_CAPACITY", "AT_MAXIMUM", "STUCK_PARTITION"})

@@ -5,6 +5,7 @@ the state directory is held, and disturbs neither. What it finds is judged again
 """
 
 import fcntl
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def read_job(root: Path) -> JobState:
     except (OSError, ValueError):
         said = None
     ended_badly = said is not None and said.state != "running" and said.exit_code
-    said_there = [line.rstrip() for line in _end_of(logs / "job.log")]
+    said_there = [_message(line.rstrip()) for line in _end_of(logs / "job.log")]
     own = [line for line in said_there if line and not line[0].isspace() and _SCRIPT not in line]  # no lines of a stack
     return JobState(
         held=_held(root / "supervisor.lock"),
@@ -193,6 +194,17 @@ def _end_of(log: Path) -> list[str]:
             return file.read().decode(errors="replace").splitlines()
     except OSError:
         return []
+
+
+def _message(line: str) -> str:
+    """Return what a line of the log says, where it is one of JSON (``log.format``); else the line."""
+    if not line.startswith("{"):
+        return line
+    try:
+        said = json.loads(line)["message"]
+    except (ValueError, KeyError, TypeError):
+        return line
+    return str(said).partition("\n")[0]
 
 
 def _written_at(sign: Path) -> float | None:

@@ -1,18 +1,10 @@
 """Which consumers are there and hold what: workers and members of a group, and everything that one decision may look at."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from autoscaler.model.load import LoadSnapshot, Retention, TopicPartition
-
-_UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # that a client id is made a member id with
-
-
-def client_of(member_id: str) -> str:
-    """Return the client id that a member id was made of, as far as it shows one; else the member id."""
-    return _UUID.sub("", member_id) or member_id
 
 
 class WorkerPhase(StrEnum):

@@ -1,6 +1,5 @@
 """What was measured: partitions, their rates and backlog, and how long topics keep records."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,28 +70,3 @@ class Retention:
 
     seconds: float
     bytes: float
-
-
-def compact(names: Sequence[str]) -> str:
-    """Return partitions compactly: ``0-3, 7`` for one topic, ``orders 0-3 · bills 1`` for several."""
-    topics: dict[str, list[int]] = {}
-    for name in names:
-        topic, _, number = name.rpartition("-")
-        if number.isdigit():
-            topics.setdefault(topic, []).append(int(number))
-        else:
-            topics.setdefault(name, [])
-    if len(topics) == 1:
-        return ranges(next(iter(topics.values())))
-    return " · ".join(f"{topic} {ranges(numbers)}".strip() for topic, numbers in sorted(topics.items()))
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Return whole numbers compactly: ``0-3, 7``."""
-    out: list[list[int]] = []
-    for n in sorted(numbers):
-        if out and n == out[-1][1] + 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in out)

@@ -84,6 +84,17 @@ def test_the_last_line_of_a_log_that_is_the_jobs_own_is_said(tmp_path: Path) -> 
     assert said.endswith("its last line: bootstrap.servers: no broker answers at kafka:9092")
 
 
+def test_a_log_of_json_lines_is_read_as_well(tmp_path: Path) -> None:
+    root = state(tmp_path, state="waiting", exit_code=1, ended_at=NOW, ran_s=3, again_at=NOW + 1)
+    said = [{"level": "WARNING", "message": "the audit's rows wait: the disk is full"}, {"message": "no broker\nstack"}]
+    (root / "logs" / "job.log").write_text("".join(json.dumps(x) + "\n" for x in said) + '{"cut\n')
+    job = read_job(root)
+    assert job.waits == "the disk is full"
+    assert job.last_words == '{"cut', "what is none is said as it stands"
+    (root / "logs" / "job.log").write_text(json.dumps(said[1]) + "\n")
+    assert read_job(root).last_words == "no broker"
+
+
 def test_an_audit_that_cannot_write_is_said_with_the_reason_of_the_log(tmp_path: Path) -> None:
     root = state(tmp_path, started_at=NOW - 3000)
     sign = root / "journal" / "written"

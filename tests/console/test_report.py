@@ -14,7 +14,7 @@ from autoscaler.console.job_state import Health
 from autoscaler.console.live import Screen
 from autoscaler.console.overview import Overview
 from autoscaler.console.words import bar, count, rate, seconds, sparkline
-from autoscaler.model.load import compact
+from autoscaler.model.names import compact
 
 PROGRESS = Progress(phases=(("calm", 48), ("ramp", 120), ("fall", 72)), elapsed_s=97)
 

@@ -29,7 +29,7 @@ _SPELL = (
 )  # fmt: skip
 _OF_THE_LAST = ("group", "cluster", "mode", "reason", "limited_by", "detail", "recommended_age_s", "r_score")
 _BRIEF = (
-    "group", "at", "decision_id", "reason", "limited_by", "detail", "consumers_now", "consumers", "recommended",
+    "group", "at", "decision_id", "mode", "reason", "limited_by", "detail", "consumers_now", "consumers", "recommended",
     "total_bytes_per_s", "total_lag_records", "capacity_bytes_per_s", "steps",
 )  # fmt: skip
 _HANDED_OVER = ("topic", "partition", "epoch", "pause_s")

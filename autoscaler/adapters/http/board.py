@@ -15,6 +15,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 
 from autoscaler.adapters.http.metrics import Backlog, Cycle
 from autoscaler.adapters.http.why import Record, Why
+from autoscaler.adapters.job_log import changes_something
 from autoscaler.model import HandoverDone
 from autoscaler.ports import Clock
 
@@ -250,12 +251,6 @@ def _risk(line: Mapping[str, Any], utilisation: float | None) -> Risk:
     if utilisation > 1.0:
         return "overloaded"
     return "full" if utilisation > usable else "none"
-
-
-def changes_something(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
-    """Return whether a decision has steps, or asks for or recommends another number than the one before it."""
-    numbers = ("consumers", "recommended")
-    return bool(line["actions"]) or (before is not None and any(line[n] != before[n] for n in numbers))
 
 
 def _bar(w: Mapping[str, Any]) -> Bar:

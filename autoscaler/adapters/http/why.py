@@ -12,8 +12,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 from autoscaler.adapters.http.metrics import Cycle
 from autoscaler.core.why_not import Decided, WhyNot, why_not
 from autoscaler.model import TopicPartition
-from autoscaler.model.group import client_of
-from autoscaler.model.load import compact
+from autoscaler.model.names import client_of, compact
 
 _UNJUDGED = "autoscaler explain --config FILE judges it"
 _Optional = Annotated[float | None, Field(description="null: not known")]

@@ -170,6 +170,15 @@ def test_what_is_kept_is_bounded_and_decisions_that_change_nothing_are_not() -> 
     assert [d["recommended"] for d in kept["decisions"][1:3]] == [301, 300]
 
 
+def test_steps_that_are_only_advised_change_nothing_again_and_again() -> None:
+    board = Board(FakeClock(wall=cases.T0), lambda: (0, None), (), old_s=10.0)
+    for second, takes in enumerate([2, 2, 3, 3]):
+        board.take(cycle(t=cases.T0 + second, group="g", mode="advise", recommended=takes, actions=[MOVE]))
+    kept = board.group("g")
+    assert kept is not None
+    assert [d["at"] for d in kept["decisions"]] == [cases.T0 + 2]
+
+
 @pytest.mark.parametrize("path", ["/", "/page.js", "/api/groups", "/api/openapi.json"])
 def test_only_this_machine_is_answered_unless_it_is_allowed(example: Example, path: str) -> None:
     assert example.answers()(path, "", HERE).status == 200
