@@ -86,7 +86,7 @@ def _group(admin: KafkaAdminClient, name: str, found: GroupMembers | str) -> Gro
         return found
     try:
         committed = admin.list_group_offsets({name: None})[name]
-    except ClientError as e:
+    except (ClientError, KeyError) as e:  # or its coordinator left it out
         return f"its committed offsets cannot be read: {named(e)}"
     offsets = {TopicPartition(topic=p.topic, partition=p.partition): int(o.offset) for p, o in committed.items() if o.offset >= 0}
     return GroupLook(at=time.monotonic(), members=found, committed=offsets)
