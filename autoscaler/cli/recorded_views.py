@@ -60,7 +60,7 @@ def reported(tables: DecisionTables, group: str, times: Times, bounds: Bounds, p
     wanted = {r["decision_id"]: r for r in (*listed, rows[-1])}
     found = {r["decision_id"]: r for r in tables.whole([*wanted.values()])}
     last, whole = found[rows[-1]["decision_id"]], [found[r["decision_id"]] for r in listed]
-    span_s = max(1.0, (times.until - times.since).total_seconds()) / bounds.spans
+    span_s = max(1.0, (rows[-1]["at"] - rows[0]["at"]).total_seconds()) / bounds.spans
     points, apart = _thinned(rows, span_s), changed[: len(changed) - len(listed)]
     whys = _whys(tables, group, whole, policy)
     until = times.until.timestamp()

@@ -137,7 +137,7 @@ def test_a_day_of_cycles_is_bounded_keeps_its_peak_and_says_what_is_left_out(tmp
     assert max(p["load"] or 0.0 for p in history) == peak
     assert (len(found["one"]["decisions"]), len(found["whys"])) == (300, 300)
     assert len(found["marks"]) == 720 - 300
-    assert found["notes"][0].startswith(f"The chart draws {len(history):,} of 8,640 recorded decisions: of every 2 min")
+    assert found["notes"][0].startswith(f"The chart draws {len(history):,} of 8,640 recorded decisions: of every 120 s")
     assert found["notes"][1].startswith("720 decisions changed something: the latest 300 are listed")
 
 

@@ -182,11 +182,10 @@ function overview() {
 
 function chart(one) {
   const width = Math.max(300, $("chart").clientWidth), high = 220, left = 74, right = width - 12, top = 16, bottom = high - 26;
-  const now = one.now, from = Math.min(now - 60, one.history[0].at);
+  const last = one.history[one.history.length - 1], now = REPORT && one.group.old ? last.at : one.now, from = Math.min(now - 60, one.history[0].at);
   const most = Math.max(1, ...one.history.flatMap((p) => [p.load ?? 0, p.capacity ?? 0])) * 1.08;
   const x = (at) => left + ((at - from) / (now - from)) * (right - left), y = (v) => bottom - (v / most) * (bottom - top);
   const marks = one.decisions.filter((d) => d.at >= from), others = REPORT?.groups[one.group.name].marks ?? [];
-  const last = one.history[one.history.length - 1];
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${high}`, height: high, role: "img",
     "aria-label": `From ${clock(from)} to ${clock(now)} ${ZONE}; at last ${bytes(last.load)} of ${bytes(last.capacity)}; ${marks.length} decisions that changed something, listed below` });
   for (const at of others) svg.append(drawn("path", { d: `M${x(at) - 5} ${top - 10}h10l-5 9z`, class: "marktop" }));
