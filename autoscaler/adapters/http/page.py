@@ -1,4 +1,4 @@
-"""The page and its JSON: ``/``, its style and script, and what lies below ``/api``; and the page with its own JSON, in one file."""
+"""The page and its JSON: ``/``, its style and script, and what is below ``/api``; and the page with its own JSON, in one file."""
 
 import re
 from collections.abc import Mapping
