@@ -15,10 +15,15 @@ def write_whole(path: Path, text: str, check: Callable[[Path], None] = lambda _:
     """Write a file beside its place, and put it there once ``check`` has nothing against it.
 
     Raises:
-        PermanentError: It cannot be written: the disk is full, or the directory is not there or is only read.
+        PermanentError: It cannot be written: the disk is full, the file or its directory may only be read, the directory is not
+            there, or what is there is a device, a pipe or a directory, in whose place no file may come.
     """
     beside = None
     place = path.resolve()
+    if place.exists() and not place.is_file():
+        raise PermanentError(f"{path} cannot be written: it is no regular file")
+    if place.exists() and not os.access(place, os.W_OK):
+        raise PermanentError(f"{path} cannot be written: it may only be read")
     try:
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", dir=place.parent, prefix=f".{place.name}.", suffix=".part", delete=False

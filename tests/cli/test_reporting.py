@@ -1,6 +1,7 @@
 """``autoscaler report``: one file from real Delta tables, as a whole or not at all."""
 
 import json
+import os
 import re
 import resource
 from collections.abc import Iterator
@@ -123,6 +124,25 @@ def test_a_full_disk_leaves_the_report_that_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
     write_whole(file, "after")
     assert file.read_text(encoding="utf-8") == "after"
+
+
+def test_what_is_no_regular_file_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        with pytest.raises(PermanentError, match="no regular file"):
+            write_whole(place, "text")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_file_that_this_user_may_only_read_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("before")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root, who runs tests, may write everything
+    with pytest.raises(PermanentError, match="may only be read"):
+        write_whole(file, "after")
+    assert file.read_text() == "before"
 
 
 def test_a_day_of_cycles_is_bounded_keeps_its_peak_and_says_what_is_left_out(tmp_path: Path) -> None:
