@@ -33,6 +33,8 @@ from autoscaler.model import Finding, LoadSnapshot, TopicPartition, What
 from autoscaler.ports import Clock
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
     from autoscaler.adapters.audit.balance_table import BalanceTable
 
 log = logging.getLogger("balance")
@@ -160,6 +162,22 @@ def ended(balancer: Balancer) -> int:
             return 0
 
 
+def follow(stream: "StreamingQuery", stop: threading.Event, lost: threading.Event) -> None:
+    """Say so, and stop, when the query or the JVM that it runs in has ended, by whatever."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  --cancel needs no Spark
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415  as above
+
+    try:
+        with suppress(Py4JError, OSError):
+            stream.awaitTermination()
+    except StreamingQueryException as e:
+        log.error("the measurement has failed: %s", e)  # noqa: TRY400  the stack tells an operator nothing
+    finally:
+        if not stop.is_set():
+            lost.set()
+            stop.set()
+
+
 def run(settings: Settings, cluster: Cluster) -> int:
     """Run until SIGTERM, SIGINT or a failure, and return the exit code."""
     from py4j.protocol import Py4JError  # noqa: PLC0415  --cancel needs no Spark
@@ -188,15 +206,7 @@ def run(settings: Settings, cluster: Cluster) -> int:
     world = World(admin=admin, journal=journal, rates=rates.now, busy=consumers.busy, record=record, clock=clock)
     stream = query.start(spark, measuring(settings, cluster), rates.take)
 
-    def follow() -> None:
-        """Stop when the query, or the JVM that it runs in, has ended."""
-        with suppress(Py4JError, OSError):
-            stream.awaitTermination()
-        if not stop.is_set():
-            lost.set()
-            stop.set()
-
-    threading.Thread(target=follow, name="query", daemon=True).start()
+    threading.Thread(target=follow, args=(stream, stop, lost), name="query", daemon=True).start()
     log.info("%s the brokers of cluster %s", "balancing" if mode == "act" else "advising on", cluster.name)
     code = watched(Balancer(cluster.balance, world), stop, table)
     if lost.is_set():

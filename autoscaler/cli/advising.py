@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoscaler.adapters.kafka.cluster_looks import ClusterLooks
 from autoscaler.clients.secrets import naming
 from autoscaler.config.settings import load
-from autoscaler.console.words import count, lasted, rate
+from autoscaler.console.words import count, lasted, plain, rate
 from autoscaler.core.messages import many
 from autoscaler.core.survey import MEASURE_S, STILL_S, Look, Sizing, Trouble, Verdict, survey
 from autoscaler.errors import SettingsError
@@ -58,7 +58,7 @@ def advise(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(as_json(name, args.seconds, found))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines(name, found, looks[-1].at - looks[0].at))
+        sys.stdout.writelines(f"{plain(line)}\n" for line in lines(name, found, looks[-1].at - looks[0].at))
     return 0
 
 
@@ -113,6 +113,8 @@ def _said(v: Verdict) -> Iterator[str]:
     uncommitted = f"; {many(v.uncommitted, 'partition')} without a commit, whose lag is not known" if v.uncommitted else ""
     arriving = "it is not known how much arrives" if v.arriving is None else f"{_rate(v, v.arriving)} arrive"
     yield f"{arriving}, {_rate(v, v.consumed)} are consumed; {count(v.lag)} records behind{grown}{uncommitted}"
+    if not v.consumers and v.consumed:
+        yield "commits come and the group has no members: its consumers assign partitions to themselves"
     if v.at_risk:
         lost = "were deleted before they were read" if Trouble.LOST in v.troubles else "may be deleted before they are read"
         yield f"records {lost}: {_names(v.at_risk)}"

@@ -106,3 +106,8 @@ def _scaled(value: float) -> str:
         if value >= size * 0.9995:
             return f"{value / size:.2f} {unit}" if value < size * 10 else f"{value / size:.0f} {unit}"
     return f"{value:.0f} "
+
+
+def plain(text: str) -> str:
+    """Return a line with control characters spelt out: names of groups and clients may hold what moves or colours a cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

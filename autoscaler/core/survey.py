@@ -238,15 +238,16 @@ class _Seen:
     def _troubles(
         self, v: Verdict, risks: Mapping[TopicPartition, bool], loads: Sequence[tuple[Member, float]]
     ) -> Iterator[Trouble]:
+        if any(risks.values()):
+            yield Trouble.LOST
         if not self._members:
-            if v.lag or v.uncommitted or self._unknown:
-                yield Trouble.NO_CONSUMERS
+            yield from self._without_members(v)
             return
-        if risks:
-            yield Trouble.LOST if any(risks.values()) else Trouble.RETENTION
+        if risks and not any(risks.values()):
+            yield Trouble.RETENTION
         if v.stuck:
             yield Trouble.STUCK
-        if self._unknown:
+        if self._unknown or (v.uncommitted == v.partitions and any(e.end > e.start for e in self._ends())):
             yield Trouble.UNKNOWN
         if self._falls_behind(v.stuck) or (v.takes is not None and v.takes > len(self._members)):
             yield Trouble.UNDER
@@ -256,10 +257,20 @@ class _Seen:
         if len(loads) > 1 and v.hottest is not None and v.hottest[1] > UNEVEN * best > 0:
             yield Trouble.UNEVEN
 
+    def _without_members(self, v: Verdict) -> Iterator[Trouble]:
+        if v.consumed:  # consumers that assign partitions to themselves are no members
+            if self._falls_behind(()):
+                yield Trouble.UNDER
+        elif v.lag or v.uncommitted or self._unknown:
+            yield Trouble.NO_CONSUMERS
+
     def _unread(self) -> Iterator[str]:
         for topic in sorted(self._topics):
             if why := next((look.unread[topic] for look in self._looks if topic in look.unread), None):
                 yield f"topic {topic}: {why}"
+
+    def _ends(self) -> Iterator[Ends]:
+        return (self._looks[-1].ends[p] for p in self._partitions)
 
     def _sized(self, p: TopicPartition) -> bool:
         size = _size_of_record(self._looks[-1], p)
@@ -284,12 +295,13 @@ class _Seen:
         )
 
     def _stuck(self) -> Iterator[TopicPartition]:
-        """Yield the partitions whose commits stand although there is something to read, in all looks."""
+        """Yield the partitions whose commits stand although there is something to read, in all looks, or that never had one."""
         if self._s < STILL_S or not self._members:
             return
         for p in self._partitions:
             commits = {look.committed.get(p) for look in self._seen}
-            if len(commits) == 1 and None not in commits and all(self._lag(p, n) for n in range(len(self._looks))):
+            waits = self._arrived(p) > 0 if commits == {None} else all(self._lag(p, n) for n in range(len(self._looks)))
+            if len(commits) == 1 and waits:
                 yield p
 
     def _risks(self) -> Iterator[tuple[TopicPartition, bool]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoscaler.cli.advising import as_json, lines
+from autoscaler.console.words import plain
 from autoscaler.core.survey import Look, survey
 from autoscaler.model import Retention
 from tests import builders as b
@@ -66,3 +67,7 @@ def test_json_has_every_figure_and_names() -> None:
     assert by_name["payments"]["troubles"] == ["STUCK"]
     assert by_name["payments"]["stuck"] == ["payments-0"]
     assert by_name["orders"]["takes"] == 6
+
+
+def test_a_name_cannot_forge_a_line_or_colour_a_terminal() -> None:
+    assert plain("g-\x1b[31mevil\nx: STUCK \u00e9") == "g-\\x1b[31mevil\\nx: STUCK \u00e9"

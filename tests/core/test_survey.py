@@ -168,3 +168,33 @@ def test_groups_that_ask_for_a_person_come_first() -> None:
     stuck = looks([[0], [1]], [600, 600], [0, 600])
     both = [replace(x, groups={"a-fine": x.groups["g"], "stuck": y.groups["g"]}) for x, y in zip(one, stuck, strict=True)]
     assert [v.group for v in survey(both, {}, {})] == ["stuck", "a-fine"]
+
+
+def without_commits(made: list[Look], *partitions: int) -> list[Look]:
+    """Return the looks as if some partitions had never had a commit."""
+    gone = set(map(b.tp, partitions))
+    seen = [x.groups["g"] for x in made]
+    left = [replace(s, committed={p: o for p, o in s.committed.items() if p not in gone}) for s in seen]  # type: ignore[union-attr,type-var]
+    return [replace(x, groups={"g": s}) for x, s in zip(made, left, strict=True)]
+
+
+def test_records_that_come_and_are_never_committed_are_stuck() -> None:
+    v = judged(without_commits(looks([[0], [1]], [600, 600], [0, 600]), 0))
+    assert (v.troubles[0], v.stuck) == (Trouble.STUCK, (b.tp(0),))
+    assert judged(without_commits(looks([[0], [1]], [0, 600], [0, 600]), 0)).stuck == (), "nothing came to be committed"
+
+
+def test_a_group_that_has_never_committed_where_records_are_is_not_known() -> None:
+    v = judged(without_commits(looks([[0]], [0], [0]), 0))
+    assert v.troubles == (Trouble.UNKNOWN,)
+
+
+def test_lost_records_of_a_group_without_consumers_are_lost() -> None:
+    made = looks([], [600], [0], lag=5_000)
+    late = [replace(x, ends={p: Ends(start=6_000, end=e.end) for p, e in x.ends.items()}) for x in made]
+    assert judged(late, DAY).troubles == (Trouble.LOST, Trouble.NO_CONSUMERS)
+
+
+def test_who_assigns_partitions_to_itself_is_no_member_and_consumes() -> None:
+    assert judged(looks([], [600], [600])).troubles == (Trouble.FINE,)
+    assert judged(looks([], [600], [100])).troubles == (Trouble.UNDER,)
