@@ -18,7 +18,7 @@ class Balance(BaseModel):
     mode: Literal["advise", "act"] = "advise"
     """advise computes and records every plan and changes nothing; act carries it out"""
     goals: tuple[Load, ...] = ()
-    """loads to make alike on all brokers, in order of priority; []: bytes_in, bytes_out, storage, replicas, leaders"""
+    """loads to make alike on all brokers, each as much as any other; []: bytes_in, bytes_out, storage, replicas, leaders"""
     every_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60.0
     """seconds between two looks at brokers and replicas; while a batch runs, between looks at it ten at most"""
     throttle_bytes_per_s: Annotated[Bytes, Field(ge=1)] | None = 50e6
@@ -28,9 +28,9 @@ class Balance(BaseModel):
     excluded: tuple[str, ...] = ()
     """names of topics whose load counts and which do not move"""
     disk_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.85
-    """share of a broker's disks that may be filled; no action goes beyond it"""
+    """share of a broker's disks that may be filled; no action goes beyond it where storage is among goals"""
     limits: dict[Load, dict[Count, Bytes]] = Field(default_factory=dict)
-    """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; no action goes beyond it"""
+    """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; of loads among goals"""
     reads: Annotated[Number, Field(ge=0, le=1000)] = 1.0
     """how often consumers read what is written, on average: assumed, because brokers do not tell it by partition"""
     rounds: Annotated[Count, Field(ge=1, le=1000)] = 3

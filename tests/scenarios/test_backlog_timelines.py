@@ -100,3 +100,15 @@ def test_the_number_that_others_follow_rises_with_the_backlog_and_falls_only_whe
         advised.append((world.history.advice.consumers, any(world.unread[p] > 17 * 6 for p in LATE)))
     assert {count for count, behind in advised if behind} == {6}
     assert advised[-1] == (4, False)
+
+
+def test_a_group_that_is_overloaded_by_what_arrives_says_so_and_the_backlog_beside_it() -> None:
+    much = rates(*[30.0] * 16)
+    world = Reading(policy=quick(preset="lean"), traffic=lambda t: EVEN if t < 60 else much)
+    world.run(60)
+    world.policy = quick(catch_up_s=WITHIN_S, preset="lean")
+    world.fall_behind(LATE)
+    first = world.step()
+    assert first.reason is Reason.RATE_ABOVE_CAPACITY
+    assert says(first, What.CATCHING_UP, partitions=tuple(LATE))
+    assert first.consumers > 6, "as many as both take"

@@ -34,7 +34,9 @@ def _faster(cycle: Cycle, needed: Mapping[TopicPartition, float]) -> Cycle:
 
 
 def for_backlog(cycle: Cycle, step: Step) -> Step:
-    """Return a step as one that is taken to work off a backlog in the operator's time."""
+    """Return a step as one that works off a backlog in the operator's time, too; its reason where rates alone ask for none."""
+    if cycle.size.overloaded:
+        return step.saying(*backlog_findings(cycle))
     return replace(
         step, reason=Reason.BACKLOG, findings=(*backlog_findings(cycle), *step.findings), hot=tuple(sorted(cycle.late))
     )
