@@ -14,10 +14,13 @@ from pyspark.sql import SparkSession
 
 from autoscaler.evaluation import experiments
 from autoscaler.evaluation.page import page
-from autoscaler.evaluation.regeneration import ROOT, TABLES, command, read, run
-from autoscaler.evaluation.report import document
+from autoscaler.evaluation.regeneration import ROOT, SIZING_TABLES, TABLES, command, read, read_sizing, run, run_sizing
+from autoscaler.evaluation.report import document, placement_report
+from autoscaler.evaluation.sizing_report import sizing_document
 from autoscaler.evaluation.workloads import PUBLISHED_DELTAS, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS
 
+PARTS = ("placing", "sizing")
+_LAST = {"placing": TABLES[-1], "sizing": SIZING_TABLES[-1]}  # what a run writes last
 _FULL_SEEDS, _QUICK_SEEDS = 8, 1
 _FULL_PARTITIONS = (50, PUBLISHED_PARTITIONS, 800)
 
@@ -31,15 +34,26 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions")
     parser.add_argument("--measurements", type=int, default=PUBLISHED_MEASUREMENTS)
     parser.add_argument("--stream", type=Path, help="a recorded stream (iteration,topic,partition,rate) for the latency model")
+    parser.add_argument("--only", choices=PARTS, help="run and show one part: how partitions are placed, or how groups are sized")
+    parser.add_argument(
+        "--traces", type=Path, help="a directory with the recorded loads of the sizing experiments, which are left out without it"
+    )
     parser.add_argument("--redraw", action="store_true", help="run nothing: page and document from the tables of the last run")
     parser.add_argument("--out", type=Path, default=ROOT / ".run" / "evaluation", help="where tables and page go")
-    parser.add_argument("--document", type=Path, help="where the tables go as Markdown (default: evaluation.md beside the page)")
+    parser.add_argument(
+        "--document",
+        type=Path,
+        help="where the tables go as Markdown, those of sizing as sizing.md beside it (default: beside the page)",
+    )
     given = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(given)
-    if args.redraw and not (args.out / "tables" / TABLES[-1]).is_dir():
+    args.parts = PARTS if args.only is None else (args.only,)
+    if args.redraw and not all((args.out / "tables" / _LAST[part]).is_dir() for part in args.parts):
         parser.error(f"--redraw: there are no tables in {args.out}; run without it first")
     if args.stream and not args.stream.is_file():
         parser.error(f"--stream: there is no file {args.stream}")
+    if args.traces and not args.traces.is_dir():
+        parser.error(f"--traces: there is no directory {args.traces}")
     args.seeds = args.seeds or (_FULL_SEEDS if args.full else _QUICK_SEEDS)
     args.partitions = args.partitions or list(_FULL_PARTITIONS if args.full else (PUBLISHED_PARTITIONS,))
     args.document = args.document or args.out / "evaluation.md"
@@ -55,14 +69,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         experiments.warm()  # before the workers start: they find the machine code on disk
     spark = SparkSession.builder.appName("evaluate").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    if not args.redraw:
-        run(spark, args)
-    results = read(spark, args)
     args.out.mkdir(parents=True, exist_ok=True)
-    place = args.out / "evaluation.html"
-    place.write_text(page(results), encoding="utf-8")
-    args.document.write_text(document(results), encoding="utf-8")
-    print(f"{place}\n{args.document}")
+    for part in args.parts:
+        if part == "placing":
+            if not args.redraw:
+                run(spark, args)
+            results = read(spark, args)
+            report, told, file = placement_report(results), document(results), args.document
+        else:
+            if not args.redraw:
+                run_sizing(spark, args)
+            report = read_sizing(spark, args)
+            told, file = sizing_document(report), args.document.with_name("sizing.md")
+        place = args.out / f"{'evaluation' if part == 'placing' else part}.html"
+        place.write_text(page(report), encoding="utf-8")
+        file.write_text(told, encoding="utf-8")
+        print(f"{place}\n{file}")
     return 0
 
 

@@ -156,6 +156,7 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     again.add_argument("--until", help="until when, written the same way (default now)")
     again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
     again.add_argument("--price", type=float, help="of a consumer for an hour, to tell money; with --policy")
+    again.add_argument("--within", type=float, metavar="S", help="tell the share that was read within S seconds; with --policy")
     again.add_argument("--start", type=float, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
     about = "write the page's views of a recorded time as one HTML file, which needs no network"
     told = reading("report", about, group="?", as_json=False)

@@ -29,7 +29,8 @@ from autoscaler.config.settings import load
 from autoscaler.errors import Exit, SettingsError
 from autoscaler.model import PartitionLoad
 from autoscaler.replay.redecide import COLUMNS, Row, starts
-from autoscaler.replay.what_if import Outcome, World, as_it_was, load_of, what_if
+from autoscaler.replay.what_if import as_it_was, load_of
+from autoscaler.simulation.group import Outcome, World, simulate
 
 _MOST = 20_000  # measurements: a day by five seconds, less than the time that rates are measured over
 _AT_A_TIME = timedelta(hours=1)
@@ -78,13 +79,13 @@ def compare(args: argparse.Namespace, asked: Asked, since: datetime, until: date
     policy = read.policy or here.get(args.group)
     if policy is None:
         raise SettingsError((f"tables: no settings of group {args.group} are recorded then: name its configuration by --config",))
-    found = _outcomes(read, {"recorded policy": policy, Path(args.policy).name: groups[args.group]}, args.start)
+    found = _outcomes(read, {"recorded policy": policy, Path(args.policy).name: groups[args.group]}, args.start, args.within)
     first, last = read.rows[0]["at"], read.rows[-1]["at"]
     if args.json:
         sys.stdout.write(_as_json(args, found, first, last, read.every_s))
         return 0
     console = terminal()
-    console.print(_drawn(found, args.price), highlight=False)
+    console.print(_drawn(found, args.price, args.within), highlight=False)
     times = f"from {shown(first, asked.zone)} to {shown(last, asked.zone)}, a decision every {read.every_s:.3g} s"
     each = f"{read.capacity[0]:,.0f} bytes/s per consumer, which takes {args.start:g} s to start"
     console.print(f"group {args.group}, {times}; simulated with {each}", highlight=False, soft_wrap=True)
@@ -120,7 +121,7 @@ def _hours(tables: DecisionTables, group: str, since: datetime, until: datetime)
         at = end + timedelta(microseconds=1)
 
 
-def _outcomes(read: _Read, policies: Mapping[str, Policy], start_s: float) -> dict[str, Outcome]:
+def _outcomes(read: _Read, policies: Mapping[str, Policy], start_s: float, within_s: float | None) -> dict[str, Outcome]:
     able, usable = read.capacity or (0.0, 0.0)
     known = load_of(read.times, read.measured, read.owners[0])
     names = {name: i for i, name in enumerate(sorted({o for owners in read.owners for o in owners.values()}))}
@@ -131,16 +132,18 @@ def _outcomes(read: _Read, policies: Mapping[str, Policy], start_s: float) -> di
     running = [(r["consumers_now"] if r["mode"] == "advise" else r["consumers"]) or len(set(o.values()))
                for r, o in zip(read.rows, read.owners, strict=True)]  # fmt: skip
     first = next(iter(policies.values()))
-    world = World(consumer_bytes_per_s=able, usable_bytes_per_s=usable, start_s=start_s, pause_s=first.move_pause_s)
+    world = World(
+        consumer_bytes_per_s=able, usable_bytes_per_s=usable, start_s=start_s, pause_s=first.move_pause_s, within_s=within_s
+    )
     with ProcessPoolExecutor(len(policies), mp_context=get_context("spawn")) as pool:
         plain = {name: Policy.model_validate(p.model_dump(include=set(Policy.model_fields), exclude_unset=True))
                  for name, p in policies.items()}  # fmt: skip
-        waiting = {name: pool.submit(what_if, known, p, world) for name, p in plain.items()}
+        waiting = {name: pool.submit(simulate, known, p, world) for name, p in plain.items()}
         was = as_it_was(known, running, held, behind, world)
         return {"as it was": was} | {f"{name}, simulated": each.result() for name, each in waiting.items()}
 
 
-def _drawn(found: Mapping[str, Outcome], price: float | None) -> Table:
+def _drawn(found: Mapping[str, Outcome], price: float | None, within_s: float | None) -> Table:
     table = Table()
     table.add_column("")
     for name in found:
@@ -157,6 +160,8 @@ def _drawn(found: Mapping[str, Outcome], price: float | None) -> Table:
         "behind, on average": lambda x: f"{x.mean_behind_s:,.2f} s",
         "backlog at most": lambda x: f"{x.worst_backlog_bytes / 1e6:,.2f} MB",
     }
+    if within_s is not None:
+        lines[f"read within {within_s:g} s"] = lambda x: "not known" if x.in_time is None else f"{x.in_time:.2%}"
     if price is not None:
         lines["money"] = lambda x: f"{x.consumer_hours * price:,.2f}"
     for name, text in lines.items():

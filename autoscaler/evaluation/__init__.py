@@ -1,5 +1,5 @@
-"""The published experiments, run again: algorithms on streams, figures, tables and a page.
+"""The published experiments, run again: placing algorithms on streams, sizing policies on loads; figures, tables and pages.
 
-Lives here: streams, the simulator, what was published beside it. ``jobs/evaluate.py`` runs it on Spark. May not: be imported by
-the controller. May import: ``packing`` only.
+Lives here: streams and loads, the simulator of plans, what was published beside it. ``jobs/evaluate.py`` runs it on Spark. May
+not: be imported by the controller. May import: ``packing``, ``simulation``, ``config`` and ``model``.
 """

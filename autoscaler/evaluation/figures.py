@@ -1,6 +1,6 @@
 """The figures of the evaluation as Plotly figures. Colours of text and lines are the page's: it knows whether it is dark."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from autoscaler.evaluation.experiments import LATER_THAN_S
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Lateness, Results
+from autoscaler.evaluation.sizing import Run
 from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_PARTITIONS
 
 _GREY, _BLUE, _ORANGE, _GREEN, _RED, _VIOLET = "#8a8f98", "#3b82c4", "#e08a1e", "#2a9d6f", "#d1495b", "#8b5fbf"
@@ -55,6 +56,9 @@ _LATE_SHOWN = (
     ("PACE lean", _GREEN, "dot"),
     ("PACE balanced", _GREEN, "solid"),
 )
+
+_OTHERS, _SYMBOLS = (_GREY, _BLUE, _ORANGE, _RED), ("square", "diamond", "triangle-up", "triangle-down")
+_LEAST_LATE = 0.01  # percent: where none is late a point stands there, for an axis of powers has no 0
 
 
 def pareto(results: Results, delta: int) -> go.Figure:
@@ -205,6 +209,33 @@ def two_dimensions(results: Results) -> go.Figure:
             hovertemplate=f"{name}<br>%{{x}}: %{{y:.1f}} % above the bound<extra></extra>",
         )
     return _framed(figure, "", "consumers above the lower bound, %", height=400, legend=True)
+
+
+def share_and_cost(runs: Sequence[Run], published: Collection[str]) -> go.Figure:
+    """Return the share that is late against consumer minutes: published policies as points, targets of ours joined to a curve."""
+    figure = go.Figure()
+    ours = [r for r in runs if r.policy not in published]
+    _points(figure, ours, "by rates, at each target", _GREEN, "circle", mode="markers+text+lines")
+    for run, colour, symbol in zip((r for r in runs if r.policy in published), _OTHERS, _SYMBOLS, strict=False):
+        _points(figure, [run], run.policy, colour, symbol, mode="markers")
+    _framed(figure, "consumer minutes", "late records, %", height=430, legend=True)
+    return figure.update_yaxes(type="log", dtick=1, rangemode="normal")
+
+
+def _points(figure: go.Figure, runs: Sequence[Run], name: str, colour: str, symbol: str, *, mode: str) -> None:
+    figure.add_scatter(
+        x=[r.consumer_min for r in runs],
+        y=[max(100 * (1 - r.in_time), _LEAST_LATE) for r in runs],
+        mode=mode,
+        name=name,
+        marker={"color": colour, "symbol": symbol, "size": 9},
+        line={"color": colour, "width": 1.5},
+        text=[r.policy.removeprefix("rates ") for r in runs],
+        textposition="top center",
+        textfont={"size": 10},
+        customdata=[r.policy for r in runs],
+        hovertemplate="%{customdata}<br>%{x:.1f} consumer minutes<br>%{y:.2f} % late<extra></extra>",
+    )
 
 
 def _framed(figure: go.Figure, x: str, y: str, *, height: int, legend: bool = False) -> go.Figure:

@@ -6,8 +6,7 @@ import json
 from plotly.offline import get_plotlyjs
 
 from autoscaler.evaluation.figures import LOOKS
-from autoscaler.evaluation.report import Section, Shown, sections
-from autoscaler.evaluation.results import Results
+from autoscaler.evaluation.report import Report, Section, Shown
 
 _STYLE = """
 :root {
@@ -66,9 +65,9 @@ Promise.all(drawn).then(() => document.documentElement.setAttribute("data-drawn"
 """
 
 
-def page(results: Results) -> str:
+def page(report: Report) -> str:
     """Return the page."""
-    parts = sections(results)
+    parts = report.sections
     specs: dict[str, object] = {}
     body = "".join(_section(number, section, specs) for number, section in enumerate(parts))
     links = "".join(f'<a href="#part-{number}">{html.escape(section.title)}</a>' for number, section in enumerate(parts))
@@ -76,10 +75,9 @@ def page(results: Results) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>Placing partitions, evaluated</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head><body><main>'
-        "<h1>Placing partitions, evaluated</h1>"
-        "<p>The published experiments, run again with the published algorithms and with this project's.</p>"
-        f'<p class="soft">Made by <code>{html.escape(results.command)}</code>. {html.escape(results.made)}</p>'
+        f'<title>{html.escape(report.title)}</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head><body><main>'
+        f"<h1>{html.escape(report.title)}</h1><p>{html.escape(report.about)}</p>"
+        f'<p class="soft">Made by <code>{html.escape(report.command)}</code>. {html.escape(report.made)}</p>'
         f"<nav>{links}</nav>{body}</main>"
         f'<script type="application/json" id="specs">{drawn}</script>'
         f"<script>{get_plotlyjs()}</script><script>{_SCRIPT}</script></body></html>\n"

@@ -19,12 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 from autoscaler.evaluation import experiments, queries
 from autoscaler.evaluation.algorithms_compared import contenders
 from autoscaler.evaluation.host_info import machine
+from autoscaler.evaluation.report import Report
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score
+from autoscaler.evaluation.sizing import TRACES, Run, read_trace
+from autoscaler.evaluation.sizing_cells import SCHEMA_CELL, SCHEMA_SIZING, sizing_cells, sizing_work
+from autoscaler.evaluation.sizing_report import sizing_report
 from autoscaler.evaluation.trace_reader import read_stream
 from autoscaler.evaluation.workloads import PUBLISHED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ("plans", "latencies", "two_dimensions", "recorded", "made")  # in the order in which they are written
+SIZING_TABLES = ("sizing", "sizing_made")
 
 
 def spread(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str, work: experiments.Work, gives: str) -> DataFrame:
@@ -95,6 +100,25 @@ def run(spark: SparkSession, args: argparse.Namespace) -> None:
     keep(spark.createDataFrame([(args.command, made)], "command string, made string"), tables / "made")
 
 
+def run_sizing(spark: SparkSession, args: argparse.Namespace) -> None:
+    """Run every sizing policy on every workload and keep the rows."""
+    tables = args.out.absolute() / "tables"
+    found = {name: args.traces / f"{name}.csv" for name in TRACES} if args.traces else {}
+    traces = {name: read_trace(file) for name, file in found.items() if file.is_file()}
+    cells = sizing_cells(traces)
+    with progress(spark, "sizing", len(cells)):
+        keep(spread(spark, cells, SCHEMA_CELL, sizing_work(traces), SCHEMA_SIZING), tables / "sizing")
+    made = f"Made on {machine(ROOT)}."
+    keep(spark.createDataFrame([(args.command, made)], "command string, made string"), tables / "sizing_made")
+
+
+def read_sizing(spark: SparkSession, args: argparse.Namespace) -> Report:
+    """Return what is told of the rows that are kept."""
+    rows, told = (spark.read.format("delta").load(str(args.out.absolute() / "tables" / name)) for name in SIZING_TABLES)
+    [made] = told.collect()
+    return sizing_report([Run(**row.asDict()) for row in rows.collect()], made.command, made.made)
+
+
 def read(spark: SparkSession, args: argparse.Namespace) -> Results:
     """Return the figures from the rows that are kept."""
     kept = {name: f"delta.`{args.out.absolute() / 'tables' / name}`" for name in TABLES}
@@ -118,8 +142,9 @@ def read(spark: SparkSession, args: argparse.Namespace) -> Results:
 def command(given: Sequence[str]) -> str:
     """Return what makes the same again: without where files lie, which says nothing elsewhere."""
     pairs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--document", "--out", "--stream"):
+    for option in ("--document", "--out", "--stream", "--traces"):
         pairs.add_argument(option, type=Path)
     files, words = pairs.parse_known_args(given)
-    said = shlex.join([*words, *(("--stream", files.stream.name) if files.stream else ())])
+    stream = ("--stream", files.stream.name) if files.stream else ()
+    said = shlex.join([*words, *stream, *(("--traces", "DIR") if files.traces else ())])
     return f"make evaluate ARGS={shlex.quote(said)}" if said else "make evaluate"

@@ -32,6 +32,28 @@ class Section:
     legend: bool = False  # the looks of ``figures.LOOKS`` are explained above the figures
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A page."""
+
+    title: str
+    about: str  # what was compared, in a sentence or two
+    command: str  # what makes it again
+    made: str  # where and when it was made
+    sections: tuple[Section, ...]
+
+
+def placement_report(results: Results) -> Report:
+    """Return what the page of the placing algorithms shows."""
+    return Report(
+        title="Placing partitions, evaluated",
+        about="The published experiments, run again with the published algorithms and with this project's.",
+        command=results.command,
+        made=results.made,
+        sections=sections(results),
+    )
+
+
 def sections(results: Results) -> tuple[Section, ...]:
     """Return everything there is to show, leaving out what was not run."""
     return tuple(s for s in (_claims(results), _pareto(results), _scores(results), _latency(results), _both(results)) if s.tables)

@@ -9,6 +9,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from autoscaler.evaluation.page import page
+from autoscaler.evaluation.report import placement_report
+from autoscaler.evaluation.sizing import POLICIES, Run
+from autoscaler.evaluation.sizing_report import sizing_report
 from tests.evaluation.small import small_results
 
 pytestmark = pytest.mark.browser
@@ -88,7 +91,19 @@ TABLES = """
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("page") / "evaluation.html"
-    place.write_text(page(small_results()), encoding="utf-8")
+    place.write_text(page(placement_report(small_results())), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def sizing_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("page") / "sizing.html"
+    runs = [
+        Run(workload, "Something that arrives", 17.6, policy, 1 - 0.1 / (n + 1), 20.0 + n, 4, 3, 9)
+        for workload in ("W-skew", "table 2, t_r 2 s")
+        for n, policy in enumerate(POLICIES)
+    ]
+    place.write_text(page(sizing_report(runs, "make evaluate ARGS='--only sizing'", "Made here.")), encoding="utf-8")
     return place
 
 
@@ -126,6 +141,16 @@ def test_it_shows_everything_and_asks_nobody(browser: Browser, file: Path, width
 def test_nothing_sticks_out(browser: Browser, file: Path, width: int) -> None:
     with opened(browser, file, width) as (window, _):
         assert window.evaluate(OVERFLOWS) == {"page": 0, "wide": [], "cut": []}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_sizing_shows_a_curve_for_each_workload(browser: Browser, sizing_file: Path, width: int) -> None:
+    with opened(browser, sizing_file, width) as (window, said):
+        found, tables = window.evaluate(FIGURES), window.evaluate(TABLES)
+        assert window.evaluate(OVERFLOWS) == {"page": 0, "wide": [], "cut": []}
+    assert [line for line in said if not line.startswith(("asks for file:", "asks for data:"))] == []
+    assert [f["marks"] >= len(POLICIES) and min(f["area"]) >= 150 for f in found] == [True, True]
+    assert [(t["rows"], t["reached"], t["cut"]) for t in tables] == [(len(POLICIES), True, [])] * 2
 
 
 def test_it_fits_again_after_the_window_has_become_narrow(browser: Browser, file: Path) -> None:

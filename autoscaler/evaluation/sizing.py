@@ -1,0 +1,245 @@
+"""Which share of the records each way of sizing has read in time, and what its consumers cost: workloads, policies, one run.
+
+The published workloads with their published figures, and others that no policy was tuned on. Every policy decides by
+``core.decide`` on a simulated group; none is given anything that differs between workloads but what a consumer processes, the age
+that records may reach, and what the papers vary themselves.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autoscaler.config.policy import Policy
+from autoscaler.model import TopicPartition
+from autoscaler.simulation.group import Load, World, simulate
+
+Floats = NDArray[np.float64]
+
+RECORD_BYTES = 100.0  # every one: what counts is how many there are
+SHARE = 0.99  # that is to be read in time, for the lower bound
+TRACES = ("chindanonda_10min", "nyc_taxi_2h_x40")  # files that are looked for, with the columns second, events_per_s
+NAMES = (
+    "W-skew", "table 2", "table 2, skewed", "table 2, t_r 2 s", "table 3",
+    "diurnal", "step", "flash crowd", "sawtooth", "drifting skew", "batches",
+)  # fmt: skip
+TARGETS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # utilisations of sizing by rates
+_HANDOVER_S, _START_S, _TICK_S = 0.1, 1.0, 0.05
+_MADE_S, _MADE_PARTITIONS = 1800, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What arrives, and what holds while it does.
+
+    Attributes:
+        name: How tables call it.
+        about: Where it is from, in a few words.
+        rates: Records/s of each second: ``float64[seconds, partitions]``.
+        capacity: Records/s that one consumer processes.
+        planned: Records/s that a policy is told that it processes.
+        within_s: How old a record may be as it is read.
+        at_once: Whether the records of a second come in one instant, 50 ms before they are measured and decided on.
+        rebalance_s: For which a published policy's whole group stands still when something moves.
+        cooldown_s: Between two actions of a published policy.
+    """
+
+    name: str
+    about: str
+    rates: Floats
+    capacity: float
+    planned: float
+    within_s: float
+    at_once: bool = False
+    rebalance_s: float = 0.05
+    cooldown_s: float = 10.0
+
+
+class Run(NamedTuple):
+    """One policy on one workload."""
+
+    workload: str
+    about: str  # of the workload
+    least_consumer_min: float  # that is needed for ``SHARE``, as if the future were known
+    policy: str
+    in_time: float  # share of the records that were read in time
+    consumer_min: float  # consumers times minutes
+    most: int  # consumers at once
+    scalings: int  # changes of their number
+    moves: int  # partitions that changed hands
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def read_trace(file: Path) -> Floats:
+    """Return records per second of each second.
+
+    Raises:
+        ValueError: A column is missing.
+        OSError: It cannot be read.
+    """
+    with file.open(encoding="utf-8", newline="") as rows:
+        reader = csv.DictReader(rows)
+        if missing := {"second", "events_per_s"} - set(reader.fieldnames or ()):
+            raise ValueError(f"{file}: no column {', '.join(sorted(missing))}")
+        return np.array([float(row["events_per_s"]) for row in reader])
+
+
+def workloads(traces: Mapping[str, Floats]) -> tuple[Workload, ...]:
+    """Return the workloads in the order of ``NAMES``; those of recorded loads only where these are given, by ``TRACES``."""
+    skewed = Workload(
+        name="W-skew",
+        about="5 partitions that grow one after the other, W 5 s; Ezzeddine et al. 2022, section 4.1",
+        rates=_skew(),
+        capacity=100.0,
+        planned=95.0,
+        within_s=5.0,
+        rebalance_s=0.5,
+    )
+    return (skewed, *_of_traces(traces), *_made())
+
+
+def _skew() -> Floats:
+    """Return the skewed load: five partitions of 15 a second, of which four grow to 60, and all are back at eight minutes."""
+    rates = np.full((600, 5), 15.0)
+    for partition, begin in ((0, 120), (1, 120), (2, 240), (3, 360)):
+        rates[begin:480, partition] = np.minimum(15.0 + np.arange(480 - begin), 60.0)
+    return rates
+
+
+def _of_traces(traces: Mapping[str, Floats]) -> Iterator[Workload]:
+    even, half = np.full(5, 0.2), np.array([0.25, 0.25, *[0.5 / 7] * 7])
+    if (told := traces.get("chindanonda_10min")) is not None:
+        yield _tail("table 2", "ten minutes of a recorded load, 5 equal partitions", told, even)
+        yield _tail("table 2, skewed", "ten minutes of a recorded load, 9 partitions, half of it on two", told, half)
+        about = "ten minutes of a recorded load, 5 equal partitions, a rebalance takes 2 s"
+        yield _tail("table 2, t_r 2 s", about, told, even, rebalance_s=2.0)
+    if (told := traces.get("nyc_taxi_2h_x40")) is not None:
+        yield _tail("table 3", "two hours of taxi rides, 5 equal partitions", told, even)
+
+
+def _tail(name: str, about: str, told: Floats, shares: Floats, *, rebalance_s: float = 0.05) -> Workload:
+    """Return a workload of the paper on tail latency: W 0.5 s, what a second brings comes at once."""
+    return Workload(
+        name=name,
+        about=f"{about}; each second's records come at once, W 0.5 s; Ezzeddine et al. 2024",
+        rates=told[:, None] * shares,
+        capacity=200.0,
+        planned=200.0,
+        within_s=0.5,
+        at_once=True,
+        rebalance_s=rebalance_s,
+    )
+
+
+def _made() -> Iterator[Workload]:
+    """Yield loads that no policy was tuned on, each between one and about fifteen consumers."""
+    second = np.arange(_MADE_S)
+    weights = np.linspace(0.5, 1.5, _MADE_PARTITIONS) / _MADE_PARTITIONS
+    noise = np.clip(1 + 0.05 * np.random.default_rng(1).standard_normal((_MADE_S, _MADE_PARTITIONS)), 0, None)
+    turns = 1 + 0.8 * np.sin(2 * math.pi * (second[:, None] / 900 + np.arange(_MADE_PARTITIONS) / _MADE_PARTITIONS))
+    crowd = np.full(_MADE_S, 300.0)
+    crowd[600:] += 900 * np.exp(-np.arange(_MADE_S - 600) / 240)
+    totals = {
+        "diurnal": ("a day in half an hour", 700 - 500 * np.cos(2 * math.pi * second / _MADE_S)),
+        "step": ("three times as much from one second to the next, and back", np.repeat([400.0, 1200.0, 400.0], 600)),
+        "flash crowd": ("four times as much at once, then slowly less", crowd),
+        "sawtooth": ("grows for five minutes, falls at once", 200 + 1000 * (second % 300) / 300),
+        "drifting skew": ("as much in all, on other partitions by and by", np.full(_MADE_S, 800.0)),
+        "batches": ("ten seconds of twenty times as much every minute", np.tile(np.repeat([2400.0, 120.0], [10, 50]), 30)),
+    }
+    for name, (about, total) in totals.items():
+        rates = total[:, None] * weights * noise * (turns if name == "drifting skew" else 1.0)
+        about_all = f"{about}; 20 partitions, W 2 s"
+        yield Workload(name=name, about=about_all, rates=rates, capacity=200.0, planned=200.0, within_s=2.0)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+PUBLISHED = ("LINEAR", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2")
+POLICIES = (*PUBLISHED, *(f"rates {target:.0%}" for target in TARGETS))
+
+
+def policy_of(name: str, workload: Workload) -> Policy:
+    """Return a policy for a workload.
+
+    LINEAR is told how much of a second's records a consumer can read in time where they come at once: so do its authors.
+
+    Raises:
+        ValueError: It is none of ``POLICIES``.
+    """
+    common = {"group": "simulated", "topics": ("t",), "mode": "act", "capacity_bytes_per_s": workload.planned * RECORD_BYTES}
+    if name not in POLICIES:
+        raise ValueError(f"{name!r} is no policy; there are {', '.join(POLICIES)}")
+    if name not in PUBLISHED:
+        return Policy.model_validate(common | {"target_utilisation": TARGETS[POLICIES.index(name) - len(PUBLISHED)]})
+    said: dict[str, object] = {"sizing": name, "cooldown_s": workload.cooldown_s}
+    if name == "LINEAR":
+        part = min(1.0, workload.within_s) if workload.at_once else 1.0
+        said |= {"up_ratio": 0.9, "down_ratio": 0.9, "capacity_bytes_per_s": workload.planned * part * RECORD_BYTES}
+    else:
+        said["wanted_latency_s"] = workload.within_s
+    if name.startswith("TAIL_LATENCY"):
+        said |= {"up_ratio": 0.9, "down_ratio": 0.4}
+    if name == "TAIL_LATENCY_2":
+        said["rebalance_s"] = workload.rebalance_s
+    return Policy.model_validate(common | said)
+
+
+def run(name: str, workload: Workload) -> Run:
+    """Return what a policy does with a workload, beginning with one consumer that holds everything."""
+    published = name in PUBLISHED
+    world = World(
+        consumer_bytes_per_s=workload.capacity * RECORD_BYTES,
+        usable_bytes_per_s=workload.planned * RECORD_BYTES,
+        start_s=_START_S,
+        pause_s=workload.rebalance_s if published else _HANDOVER_S,
+        stops_all=published,
+        window_s=1.0 if published else 5.0,
+        at_once=workload.at_once,
+        decide_s=1.0,
+        within_s=workload.within_s,
+        tick_s=_TICK_S,
+    )
+    found = simulate(_load(workload), policy_of(name, workload), world)
+    share = 1.0 if found.in_time is None else found.in_time
+    least = least_consumer_min(workload)
+    said = (share, found.consumer_hours * 60, found.most, found.scalings, found.moves)
+    return Run(workload.name, workload.about, least, name, *said)
+
+
+def _load(workload: Workload) -> Load:
+    """Return the load, beginning 50 ms before a decision if it comes at once: then a quiet moment comes first."""
+    seconds, count = workload.rates.shape
+    before = 1 - _TICK_S if workload.at_once else 0.0
+    quiet = np.zeros((int(workload.at_once), count))
+    return Load(
+        times=np.concatenate([np.zeros(len(quiet)), np.arange(seconds + 1) + before]),
+        partitions=tuple(TopicPartition(topic="t", partition=p) for p in range(count)),
+        rates=np.concatenate([quiet, workload.rates, workload.rates[-1:]]) * RECORD_BYTES,
+        record_bytes=np.full(count, RECORD_BYTES),
+        owner=np.zeros(count, np.int64),
+    )
+
+
+def least_consumer_min(workload: Workload, share: float = SHARE) -> float:
+    """Return a lower bound on consumer minutes: of a policy that knows the future, moves for nothing and can split partitions.
+
+    There is always one consumer. One more for a second reads what it can of that second's records, where most is gained first,
+    until the share is reached. Where records may wait for longer than a second, it is a bound only as far as that does not help:
+    as long as the load changes slowly beside it.
+    """
+    reads = workload.capacity * (min(1.0, workload.within_s) if workload.at_once else 1.0)
+    arriving = workload.rates.sum(axis=1)
+    needed = share * float(arriving.sum()) - float(np.minimum(arriving, reads).sum())
+    rest = np.clip(arriving - reads, 0, None)
+    gains = np.concatenate([np.full(int(x // reads), reads) for x in rest] + [rest % reads])
+    gains = -np.sort(-gains[gains > 0])
+    more = int(np.searchsorted(np.cumsum(gains), needed - 1e-9) + 1) if needed > 0 else 0
+    return (len(arriving) + min(more, len(gains))) / 60

@@ -1,0 +1,357 @@
+"""A simulated group: a load arrives, ``core.decide`` decides on what is measured of it, and what it decides is carried out.
+
+Consumers process what they hold, start after a while, and a partition stands still as it changes hands; with a classic
+rebalance all of them do. Not simulated: consumers that die, retention, failed reads. Of a gap between two measurements, a minute
+counts. Pure: no clock, no I/O.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from autoscaler.config.policy import Policy
+from autoscaler.core.decide import History, decide
+from autoscaler.model import (
+    Decision,
+    GroupState,
+    LoadSnapshot,
+    Moment,
+    MovePartition,
+    Observation,
+    PartitionLoad,
+    RateSource,
+    RemoveWorkers,
+    TopicPartition,
+    WorkerPhase,
+    WorkerView,
+)
+from autoscaler.simulation.queues import Floats, Ints, Queues, arrive_at_once, empty_queues, pass_step, waits_late
+
+_WINDOW_S = 30.0
+_GAP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What arrives.
+
+    Attributes:
+        times: When the rates begin, seconds since the Unix epoch, ascending; the last is the end: ``float64[steps]``.
+        partitions: In order.
+        rates: Bytes/s from then on: ``float64[steps, partitions]``.
+        record_bytes: Of each partition's records, on average: ``float64[partitions]``.
+        owner: Consumer that holds each partition at the beginning, -1 for none: ``int64[partitions]``.
+    """
+
+    times: Floats
+    partitions: tuple[TopicPartition, ...]
+    rates: Floats
+    record_bytes: Floats
+    owner: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What holds whatever the policy is.
+
+    Attributes:
+        consumer_bytes_per_s: What one consumer processes when it never waits.
+        usable_bytes_per_s: What is planned to be put on one: moves are counted in these.
+        start_s: From asking for a consumer until it is there.
+        pause_s: For which a partition stands still as it changes hands.
+        stops_all: Whether all partitions of the group do, as in a classic rebalance, whatever moves.
+        window_s: What is measured is the mean rate of that many seconds before; 0: the rate that begins now, which is right for
+            a recorded load, because that was measured over a window already.
+        at_once: Whether all that arrives in a step of the load comes as it begins, as from a producer that sends in bursts.
+        decide_s: Time from one decision to the next; 0: one for each step of the load.
+        within_s: Age that a record shall not pass before it is read; ``None``: that is not asked.
+        commit_s: How long consumers process before they commit; the measurement sees what is committed.
+        tick_s: How exact time is.
+    """
+
+    consumer_bytes_per_s: float
+    usable_bytes_per_s: float
+    start_s: float
+    pause_s: float
+    stops_all: bool = False
+    window_s: float = 0.0
+    at_once: bool = False
+    decide_s: float = 0.0
+    within_s: float | None = None
+    commit_s: float = 0.0
+    tick_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a policy did with a load.
+
+    Attributes:
+        hours: That it lasted.
+        consumer_hours: Of consumers from when they were asked for until they ended.
+        most: Consumers at once, at most.
+        scalings: Changes of the number of consumers.
+        moves: Partitions that changed hands between living consumers.
+        r_score: Sum of the moved rates over what one consumer was planned to get.
+        above_s: Seconds in which more arrived for some consumer than it can process.
+        worst_behind_s: Age of the oldest unread record, at most.
+        mean_behind_s: The same of the partition that is furthest behind, on average over time.
+        worst_backlog_bytes: Unread bytes of the group, at most.
+        in_time: Share of the bytes that were read before they were ``World.within_s`` old; ``None`` if that is not asked, not
+            known, or nothing arrived.
+    """
+
+    hours: float
+    consumer_hours: float
+    most: int
+    scalings: int
+    moves: int
+    r_score: float
+    above_s: float
+    worst_behind_s: float
+    mean_behind_s: float
+    worst_backlog_bytes: float
+    in_time: float | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Adds up what happens."""
+
+    seconds: float = 0.0
+    consumer_s: float = 0.0
+    most: int = 0
+    scalings: int = 0
+    moves: int = 0
+    r_score: float = 0.0
+    above_s: float = 0.0
+    worst_behind_s: float = 0.0
+    behind_sum: float = 0.0
+    worst_backlog: float = 0.0
+
+    def outcome(self, in_time: float | None = None) -> Outcome:
+        """Return the figures of what was added."""
+        return Outcome(
+            hours=self.seconds / 3600,
+            consumer_hours=self.consumer_s / 3600,
+            most=self.most,
+            scalings=self.scalings,
+            moves=self.moves,
+            r_score=self.r_score,
+            above_s=self.above_s,
+            worst_behind_s=self.worst_behind_s,
+            mean_behind_s=self.behind_sum / self.seconds if self.seconds else 0.0,
+            worst_backlog_bytes=self.worst_backlog,
+            in_time=in_time,
+        )
+
+    def add(self, seconds: float, *, consumers: int, above: bool, behind_s: float, backlog: float) -> None:
+        """Add some time, in which so many consumers were paid for."""
+        self.seconds += seconds
+        self.consumer_s += seconds * consumers
+        self.most = max(self.most, consumers)
+        self.above_s += seconds * above
+        self.worst_behind_s = max(self.worst_behind_s, behind_s)
+        self.behind_sum += seconds * behind_s
+        self.worst_backlog = max(self.worst_backlog, backlog)
+
+
+def steps_s(times: Floats) -> list[float]:
+    """Return how long each step of a load lasts; of a longer gap between two measurements, a minute counts."""
+    return [min(b - a, _GAP_S) for a, b in pairwise(times.tolist())]
+
+
+def behind_s(unread: Floats, rates: Floats) -> Floats:
+    """Return how old the oldest unread record is, as if all had arrived at the present rate; an hour where none arrives."""
+    return np.where(unread < 1.0, 0.0, np.minimum(unread / np.maximum(rates, 1e-9), 3600.0))
+
+
+def simulate(load: Load, policy: Policy, world: World) -> Outcome:
+    """Return what a policy does with a load.
+
+    The group begins with the consumers and the placement that it has. It is taken for a managed one that acts, whatever it is.
+
+    Args:
+        load: What arrives.
+        policy: Whose decisions are made.
+        world: What is the same for every policy.
+    """
+    group = _Group(policy.model_copy(update={"mode": "act", "assignment": "managed"}), load, world)
+    due = float(load.times[0])
+    for at, rates, seconds in zip(load.times.tolist(), load.rates, steps_s(load.times), strict=False):
+        if world.at_once:
+            arrive_at_once(group.queues, rates * seconds, at)
+        now, end = at, at + seconds
+        while now < end:
+            if due <= now:
+                group.decide(now, rates)
+                due = now + world.decide_s if world.decide_s else end
+            until = min(end, due)
+            group.pass_time(now, rates, until - now)
+            now = until
+    return group.tally.outcome(group.in_time())
+
+
+class _Group:
+    """The simulated group: who runs, who holds what, and what is unread. Partitions and consumers are numbers."""
+
+    def __init__(self, policy: Policy, load: Load, world: World) -> None:
+        begin, slots = float(load.times[0]), sorted({int(o) for o in load.owner} - {-1})
+        self.policy, self.load, self.world = policy, load, world
+        self.owner = load.owner.astype(np.int64)  # by plan; -1: none
+        self.taken_at = np.full(len(load.partitions), -math.inf)  # since when each partition's consumer holds it
+        self.ready_at: dict[int, float] = dict.fromkeys(slots, -math.inf)  # of each consumer that was asked for
+        self.requested = frozenset(slots) or None
+        self.epoch, self.plan_at, self.now = int(bool(slots)), begin, begin
+        self.history, self.tally = History(), Tally()
+        points = 8 + 3 * math.ceil((world.within_s or 0.0) / world.tick_s)
+        self.queues: Queues = empty_queues(len(load.partitions), begin, points)
+        self.committed, self.committed_at = self.queues.read.copy(), begin
+        self.measured: deque[tuple[float, Floats]] = deque([(begin, self.queues.arrived.copy())])
+        self._processed: dict[int, tuple[float, float]] = {}  # of each consumer: records, and seconds that it was busy
+        self._lives: dict[int, int] = {}
+        self._held: dict[int, tuple[bytes, frozenset[TopicPartition]]] = {}
+
+    def pass_time(self, at: float, rates: Floats, seconds: float) -> None:
+        """Let records arrive and be processed from ``at`` on."""
+        world, queues, before = self.world, self.queues, self.queues.read.copy()
+        ticks = max(1, math.ceil(seconds / world.tick_s - 1e-9))
+        ready = np.full(int(self.owner.max(initial=0)) + 1, math.inf)
+        for slot, there in self.ready_at.items():
+            if slot < len(ready):
+                ready[slot] = there
+        tick_s = seconds / ticks
+        evenly = np.zeros_like(rates) if world.at_once else rates
+        for i in range(ticks):
+            begin = at + i * tick_s
+            able = np.where(ready <= begin, world.consumer_bytes_per_s, 0.0)
+            pass_step(queues, evenly, self.owner, self.taken_at, able, begin, tick_s, world.within_s or 0.0)
+            if begin + tick_s >= self.committed_at + world.commit_s:
+                self.committed, self.committed_at = queues.read.copy(), begin + tick_s
+        self.now = at + seconds
+        self._report(queues.read - before)
+        self._count(rates, seconds)
+
+    def _report(self, done: Floats) -> None:
+        """Let consumers say what they have processed."""
+        slots = np.maximum(self.owner, 0)
+        by_bytes, by_records = np.bincount(slots, done), np.bincount(slots, done / self.load.record_bytes)
+        for slot in self.ready_at:
+            if slot < len(by_bytes):
+                records, busy_s = self._processed.get(slot, (0.0, 0.0))
+                busy_s += float(by_bytes[slot]) / self.world.consumer_bytes_per_s
+                self._processed[slot] = records + float(by_records[slot]), busy_s
+
+    def _count(self, rates: Floats, seconds: float) -> None:
+        held, unread = self.owner >= 0, self.queues.arrived - self.queues.read
+        arriving = np.bincount(self.owner[held], rates[held]) if held.any() else np.zeros(1)
+        self.tally.add(
+            seconds,
+            consumers=len(self.ready_at),
+            above=bool((arriving > self.world.consumer_bytes_per_s).any()),
+            behind_s=float(behind_s(unread, rates).max(initial=0.0)),
+            backlog=float(unread.sum()),
+        )
+
+    def in_time(self) -> float | None:
+        """Return the share of the bytes that were not late; those that wait and are late already count too."""
+        within_s = self.world.within_s
+        if within_s is None:
+            return None
+        waiting = waits_late(self.queues, self.now, within_s)
+        judged = float(self.queues.read.sum()) + waiting
+        return 1 - (float(self.queues.late[0]) + waiting) / judged if judged else None
+
+    def decide(self, at: float, rates: Floats) -> None:
+        """Decide on what is measured at a time, and carry it out."""
+        known = self._known(at, rates)
+        seen = Observation(group=self.policy.group, snapshot=self._measured(at, known), state=self._state(at))
+        decision, self.history = decide(seen, self.history, self.policy, Moment(now=at, wall=at))
+        self._carry_out(decision, at, known)
+
+    def _known(self, at: float, rates: Floats) -> Floats:
+        """Return the rates that are measured."""
+        if not self.world.window_s:
+            return rates
+        self.measured.append((at, self.queues.arrived.copy()))
+        while len(self.measured) > 2 and self.measured[1][0] <= at - self.world.window_s:  # noqa: PLR2004  a rate needs two
+            self.measured.popleft()
+        first, had = self.measured[0]
+        return (self.queues.arrived - had) / max(at - first, 1e-9)
+
+    def _measured(self, at: float, rates: Floats) -> LoadSnapshot:
+        sizes = self.load.record_bytes
+        ends, commits = (self.queues.arrived / sizes).astype(np.int64), (self.committed / sizes).astype(np.int64)
+        unread = self.queues.arrived - self.committed
+        columns = zip(
+            self.load.partitions, rates.tolist(), (rates / sizes).tolist(), ends.tolist(), commits.tolist(), unread.tolist(),
+            behind_s(unread, rates).tolist(), strict=True,
+        )  # fmt: skip
+        loads = tuple(
+            PartitionLoad(
+                partition=p, topic_id="", bytes_per_s=rate, records_per_s=records, lag_records=end - done, lag_bytes=left,
+                lag_s=behind, committed=done, log_start=0, log_end=end, known=True, age_s=0.0, window_s=_WINDOW_S,
+                rate_source=RateSource.LOG_DIRS,
+            )
+            for p, rate, records, end, done, left, behind in columns
+        )  # fmt: skip
+        return LoadSnapshot(group=self.policy.group, sample_ts=at, loads=loads, known=True)
+
+    def _state(self, at: float) -> GroupState:
+        live = [s for s in sorted(self.ready_at) if self.ready_at[s] <= at]
+        owners = self.owner.tolist()
+        alive = set(live)
+        return GroupState(
+            epoch=self.epoch,
+            workers=tuple(self._worker(s) for s in live),
+            owner={p: o for p, o in zip(self.load.partitions, owners, strict=True) if o in alive},
+            orphans=frozenset(),
+            pending=frozenset(self.load.partitions[i] for i in np.flatnonzero(self.taken_at > at).tolist()),
+            requested=self.requested,
+            plan_at=self.plan_at,
+        )
+
+    def _worker(self, slot: int) -> WorkerView:
+        mine = np.flatnonzero(self.owner == slot)
+        key, owned = self._held.get(slot, (b"-", frozenset()))
+        if key != (now := mine.tobytes()):
+            owned = frozenset(self.load.partitions[i] for i in mine.tolist())
+            self._held[slot] = (now, owned)
+        records, busy_s = self._processed.get(slot, (0.0, 0.0))
+        return WorkerView(
+            name=f"{self.policy.group}-{slot}",
+            uuid=f"{slot}.{self._lives.get(slot, 0)}",
+            slot=slot,
+            phase=WorkerPhase.ACTIVE,
+            instance=None,
+            owned=owned,
+            records=int(records),
+            busy_s=busy_s,
+        )
+
+    def _carry_out(self, decision: Decision, at: float, rates: Floats) -> None:
+        if not decision.actions:
+            return
+        for slot in decision.requested - self.ready_at.keys():
+            self.ready_at[slot] = at + self.world.start_s
+            self._lives[slot] = self._lives.get(slot, 0) + 1
+            self._processed.pop(slot, None)
+        self.tally.moves += sum(isinstance(a, MovePartition) and a.source is not None for a in decision.actions)
+        self.tally.scalings += self.requested is not None and decision.requested != self.requested
+        target = np.array([decision.target.get(p, -1) for p in self.load.partitions], np.int64)
+        target = np.where(np.isin(target, [s for s, ready in self.ready_at.items() if ready <= at]), target, self.owner)
+        changed = target != self.owner
+        self.tally.r_score += float(rates[changed & (self.owner >= 0)].sum()) / self.world.usable_bytes_per_s
+        self.taken_at[changed | (self.world.stops_all and bool(changed.any()))] = at + self.world.pause_s
+        self.owner = target
+        for action in decision.actions:
+            if isinstance(action, RemoveWorkers):
+                for slot in action.slots:
+                    self.ready_at.pop(slot, None)
+        for slot in self.ready_at.keys() - decision.requested:  # was asked for, and taken back before it was there
+            if self.ready_at[slot] > at:
+                del self.ready_at[slot]
+        self.requested, self.epoch, self.plan_at = decision.requested, self.epoch + 1, at

@@ -1,0 +1,84 @@
+"""A recorded load under policies: what must hold of any simulation, and which policy costs what."""
+
+import math
+
+import numpy as np
+import pytest
+
+from autoscaler.simulation.group import Load, Outcome, World, simulate
+from tests import builders as b
+
+WORLD = World(consumer_bytes_per_s=100.0, usable_bytes_per_s=80.0, start_s=5.0, pause_s=1.0)
+
+
+def waves(seconds: int, partitions: int = 12, every: float = 1.0) -> Load:
+    """Return a load that rises and falls twice between 24 and 480 bytes/s, on one consumer."""
+    times = np.arange(0.0, seconds, every) + b.T0
+    total = 252 - 228 * np.cos(4 * math.pi * (times - b.T0) / seconds)
+    share = np.linspace(0.5, 1.5, partitions) / partitions
+    return Load(
+        times=times,
+        partitions=tuple(b.tp(p) for p in range(partitions)),
+        rates=total[:, None] * share[None, :],
+        record_bytes=np.full(partitions, 10.0),
+        owner=np.zeros(partitions, np.int64),
+    )
+
+
+def outcome(load: Load, **changes: object) -> Outcome:
+    return simulate(load, b.policy(**({"shrink_stabilisation_s": 60, "shrink_cooldown_s": 30} | changes)), WORLD)
+
+
+def test_a_group_follows_its_load_up_and_down() -> None:
+    found = outcome(waves(1200))
+    assert found.hours == pytest.approx(1199 / 3600)
+    assert found.most in {6, 7}
+    assert found.consumer_hours < 0.8 * found.most * found.hours
+    assert found.consumer_hours > 252 / 100 * found.hours, "fewer than carry the mean cannot have done"
+    assert found.scalings > 8
+    assert found.moves > 12
+    assert found.r_score > 1
+
+
+def test_a_constant_number_costs_its_hours_and_falls_behind_if_it_is_too_small() -> None:
+    few, many = (outcome(waves(600), pinned=n) for n in (3, 7))
+    assert many.consumer_hours == pytest.approx(7 * many.hours, rel=0.02)
+    assert (many.worst_backlog_bytes, few.most) < (few.worst_backlog_bytes, 7)
+    assert few.worst_behind_s > 20
+    assert many.worst_behind_s < 10
+    assert few.above_s > 100 > many.above_s
+
+
+def test_a_lower_utilisation_takes_more_consumer_hours_and_is_less_behind() -> None:
+    full, half = (outcome(waves(900), target_utilisation=u) for u in (0.95, 0.5))
+    assert half.consumer_hours > 1.4 * full.consumer_hours
+    assert half.mean_behind_s < full.mean_behind_s
+
+
+def test_the_same_load_and_policy_give_the_same() -> None:
+    assert outcome(waves(300)) == outcome(waves(300))
+
+
+def test_measured_every_five_seconds_it_costs_about_the_same() -> None:
+    fine, coarse = outcome(waves(1200)), outcome(waves(1200, every=5.0))
+    assert coarse.consumer_hours == pytest.approx(fine.consumer_hours, rel=0.1)
+
+
+def test_a_capacity_that_is_measured_comes_near_what_consumers_do() -> None:
+    told = outcome(waves(1200))
+    learned = outcome(waves(1200), capacity_bytes_per_s=None, capacity_prior_bytes_per_s=60.0)
+    assert learned.most <= 2 * told.most
+    assert learned.consumer_hours < 1.6 * told.consumer_hours
+
+
+def test_a_group_of_which_only_is_advised_or_without_consumers_is_simulated_as_one_that_acts() -> None:
+    load = waves(300)
+    empty = Load(
+        times=load.times,
+        partitions=load.partitions,
+        rates=load.rates,
+        record_bytes=load.record_bytes,
+        owner=np.full(len(load.partitions), -1),
+    )
+    found = outcome(empty, mode="advise", assignment="native")
+    assert found.most > 3
