@@ -57,7 +57,8 @@ _LATE_SHOWN = (
     ("PACE balanced", _GREEN, "solid"),
 )
 
-_OTHERS, _SYMBOLS = (_GREY, _BLUE, _ORANGE, _RED), ("square", "diamond", "triangle-up", "triangle-down")
+_OTHERS = (_GREY, _BLUE, _ORANGE, _RED, _VIOLET, _GREY)
+_SYMBOLS = ("square", "diamond", "triangle-up", "triangle-down", "star", "x")
 _LEAST_LATE = 0.01  # percent: where none is late a point stands there, for an axis of powers has no 0
 
 
@@ -211,12 +212,12 @@ def two_dimensions(results: Results) -> go.Figure:
     return _framed(figure, "", "consumers above the lower bound, %", height=400, legend=True)
 
 
-def share_and_cost(runs: Sequence[Run], published: Collection[str]) -> go.Figure:
-    """Return the share that is late against consumer minutes: published policies as points, targets of ours joined to a curve."""
+def share_and_cost(runs: Sequence[Run], joined: Collection[str]) -> go.Figure:
+    """Return the share that is late against consumer minutes: targets of our sizing joined to a curve, the others as points."""
     figure = go.Figure()
-    ours = [r for r in runs if r.policy not in published]
+    ours = [r for r in runs if r.policy in joined]
     _points(figure, ours, "by rates, at each target", _GREEN, "circle", mode="markers+text+lines")
-    for run, colour, symbol in zip((r for r in runs if r.policy in published), _OTHERS, _SYMBOLS, strict=False):
+    for run, colour, symbol in zip((r for r in runs if r.policy not in joined), _OTHERS, _SYMBOLS, strict=False):
         _points(figure, [run], run.policy, colour, symbol, mode="markers")
     _framed(figure, "consumer minutes", "late records, %", height=430, legend=True)
     return figure.update_yaxes(type="log", dtick=1, rangemode="normal")

@@ -1,14 +1,15 @@
 """Which share of the records each way of sizing has read in time, and what its consumers cost: workloads, policies, one run.
 
-The published workloads with their published figures, and others that no policy was tuned on. Every policy decides by
-``core.decide`` on a simulated group; none is given anything that differs between workloads but what a consumer processes, the age
-that records may reach, and what the papers vary themselves.
+The published workloads, and others that no policy was tuned on. Published policies and this project's decide by ``core.decide``
+on a simulated group; none is given anything that differs between workloads but what a consumer processes, the age that records
+may reach, and what the papers vary themselves. Other autoscalers are tuned to each workload.
 """
 
 import csv
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autoscaler.config.policy import Policy
+from autoscaler.evaluation.peers import FlinkRule, KedaHpa
 from autoscaler.model import TopicPartition
-from autoscaler.simulation.group import Load, World, simulate
+from autoscaler.simulation.group import Load, Outcome, Sizer, World, simulate, simulate_native
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +32,7 @@ NAMES = (
 )  # fmt: skip
 TARGETS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # utilisations of sizing by rates
 _HANDOVER_S, _START_S, _TICK_S = 0.1, 1.0, 0.05
+_AUTO_COMMIT_S = 5.0  # what Kafka's consumers commit by, unless told otherwise
 _MADE_S, _MADE_PARTITIONS = 1800, 20
 
 
@@ -67,6 +70,7 @@ class Run(NamedTuple):
     about: str  # of the workload
     least_consumer_min: float  # that is needed for ``SHARE``, as if the future were known
     policy: str
+    settings: str  # that were the best, of a policy that is tuned to the workload
     in_time: float  # share of the records that were read in time
     consumer_min: float  # consumers times minutes
     most: int  # consumers at once
@@ -163,7 +167,9 @@ def _made() -> Iterator[Workload]:
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 PUBLISHED = ("LINEAR", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2")
-POLICIES = (*PUBLISHED, *(f"rates {target:.0%}" for target in TARGETS))
+PEERS = ("KEDA+HPA", "Flink")
+BY_RATES = tuple(f"rates {target:.0%}" for target in TARGETS)
+POLICIES = (*PUBLISHED, *PEERS, *BY_RATES)
 
 
 def policy_of(name: str, workload: Workload) -> Policy:
@@ -172,13 +178,13 @@ def policy_of(name: str, workload: Workload) -> Policy:
     LINEAR is told how much of a second's records a consumer can read in time where they come at once: so do its authors.
 
     Raises:
-        ValueError: It is none of ``POLICIES``.
+        ValueError: It is none that decides by ``core.decide``.
     """
     common = {"group": "simulated", "topics": ("t",), "mode": "act", "capacity_bytes_per_s": workload.planned * RECORD_BYTES}
-    if name not in POLICIES:
-        raise ValueError(f"{name!r} is no policy; there are {', '.join(POLICIES)}")
-    if name not in PUBLISHED:
-        return Policy.model_validate(common | {"target_utilisation": TARGETS[POLICIES.index(name) - len(PUBLISHED)]})
+    if name not in {*PUBLISHED, *BY_RATES}:
+        raise ValueError(f"{name!r} is no policy; there are {', '.join((*PUBLISHED, *BY_RATES))}")
+    if name in BY_RATES:
+        return Policy.model_validate(common | {"target_utilisation": TARGETS[BY_RATES.index(name)]})
     said: dict[str, object] = {"sizing": name, "cooldown_s": workload.cooldown_s}
     if name == "LINEAR":
         part = min(1.0, workload.within_s) if workload.at_once else 1.0
@@ -193,25 +199,58 @@ def policy_of(name: str, workload: Workload) -> Policy:
 
 
 def run(name: str, workload: Workload) -> Run:
-    """Return what a policy does with a workload, beginning with one consumer that holds everything."""
-    published = name in PUBLISHED
-    world = World(
+    """Return what a policy does with a workload, beginning with one consumer that holds all; a peer at its best settings."""
+    if name in PEERS:
+        found, settings = _best(name, workload)
+    else:
+        found, settings = simulate(_load(workload), policy_of(name, workload), _world(workload, name)), ""
+    figures = (_in_time(found), found.consumer_hours * 60, found.most, found.scalings, found.moves)
+    return Run(workload.name, workload.about, least_consumer_min(workload), name, settings, *figures)
+
+
+def _world(workload: Workload, name: str) -> World:
+    ours = name in BY_RATES
+    return World(
         consumer_bytes_per_s=workload.capacity * RECORD_BYTES,
         usable_bytes_per_s=workload.planned * RECORD_BYTES,
         start_s=_START_S,
-        pause_s=workload.rebalance_s if published else _HANDOVER_S,
-        stops_all=published,
-        window_s=1.0 if published else 5.0,
+        pause_s=_HANDOVER_S if ours else workload.rebalance_s,
+        stops_all=not ours,
+        window_s=1.0 if name in PUBLISHED else 5.0,
         at_once=workload.at_once,
         decide_s=1.0,
         within_s=workload.within_s,
+        commit_s=_AUTO_COMMIT_S if name in PEERS else 0.0,
         tick_s=_TICK_S,
     )
-    found = simulate(_load(workload), policy_of(name, workload), world)
-    share = 1.0 if found.in_time is None else found.in_time
-    least = least_consumer_min(workload)
-    said = (share, found.consumer_hours * 60, found.most, found.scalings, found.moves)
-    return Run(workload.name, workload.about, least, name, *said)
+
+
+def _in_time(found: Outcome) -> float:
+    return 1.0 if found.in_time is None else found.in_time
+
+
+def _best(name: str, workload: Workload) -> tuple[Outcome, str]:
+    """Return the cheapest run of a peer that has enough in time, with its settings; where none has, the one that has most."""
+
+    def better(found: tuple[Outcome, str]) -> tuple[bool, float]:
+        enough = _in_time(found[0]) >= SHARE
+        return not enough, found[0].consumer_hours if enough else -_in_time(found[0])
+
+    load, world = _load(workload), _world(workload, name)
+    return min(((simulate_native(load, sizer, world), said) for sizer, said in _tunings(name, workload)), key=better)
+
+
+def _tunings(name: str, workload: Workload) -> Iterator[tuple[Sizer, str]]:
+    """Yield a peer with each of the settings that are tried, and these in words."""
+    capacity = workload.planned * RECORD_BYTES
+    if name == "KEDA+HPA":
+        for seconds, window_s in product((0.5, 1.0, 1.5, 2.0, 3.0), (0.0, 60.0, 300.0)):
+            said = f"lag threshold {workload.planned * seconds:.0f}, down window {window_s:.0f} s"
+            yield KedaHpa(seconds * capacity, window_s), said
+        return
+    for target, window_s, catch_up_s in product((0.3, 0.5, 0.7, 0.8), (15.0, 60.0), (10.0, 60.0)):
+        said = f"target {target}, window {window_s:.0f} s, catch-up {catch_up_s:.0f} s"
+        yield FlinkRule(capacity, target=target, window_s=window_s, catch_up_s=catch_up_s, restart_s=_START_S), said
 
 
 def _load(workload: Workload) -> Load:

@@ -10,8 +10,8 @@ import pandas as pd
 from autoscaler.evaluation.sizing import POLICIES, Floats, Run, run, workloads
 
 SCHEMA_SIZING = (
-    "workload string, about string, least_consumer_min double, policy string, in_time double, consumer_min double, most int, "
-    "scalings int, moves int"
+    "workload string, about string, least_consumer_min double, policy string, settings string, in_time double, "
+    "consumer_min double, most int, scalings int, moves int"
 )
 SCHEMA_CELL = "workload string, policy string"
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from autoscaler.evaluation.figures import share_and_cost
 from autoscaler.evaluation.report import Report, Section, Shown
-from autoscaler.evaluation.sizing import NAMES, POLICIES, PUBLISHED, SHARE, Run
+from autoscaler.evaluation.sizing import BY_RATES, NAMES, POLICIES, SHARE, Run
 from autoscaler.evaluation.tables import Table
 
 _ABSENT = "–"
@@ -42,8 +42,11 @@ _CONDITIONS = (
     "see the last second's rate and the backlog, their whole group stands still for the time of a rebalance (50 ms; W-skew "
     "0.5 s) when anything moves, and they wait 10 s between two actions. LINEAR is told what part of a second's records a "
     "consumer can read in time where they come at once. `rates N%` is this project's default sizing at a target utilisation of "
-    "N %: it sees rates over 5 s, and only what moves stands still, for 0.1 s. All other settings are the defaults. The recorded "
-    "loads are `chindanonda_10min.csv` and `nyc_taxi_2h_x40.csv` in DIR, with the columns second and events_per_s."
+    "N %: it sees rates over 5 s, and only what moves stands still, for 0.1 s. All other settings are the defaults. KEDA+HPA "
+    "and Flink's rule ask for a number, Kafka's range assignor deals the partitions, the whole group stands still as above, and "
+    "consumers commit every 5 s; the best of 15 and of 16 settings on each workload is shown: the cheapest that has 99 % in "
+    "time, or the one that has most. The recorded loads are `chindanonda_10min.csv` and `nyc_taxi_2h_x40.csv` in DIR, with the "
+    "columns second and events_per_s."
 )
 _COLUMNS = ("policy", "in time", "printed", "consumer minutes", "printed", "at most", "changes", "partitions moved")
 
@@ -74,7 +77,7 @@ def _section(runs: list[Run]) -> Section:
     rows = tuple(_row(r) for r in runs)
     table = Table(title=f"Policies on {first.workload}", note=note, header=_COLUMNS, rows=rows)
     figure = Shown(
-        figure=share_and_cost(runs, PUBLISHED),
+        figure=share_and_cost(runs, BY_RATES),
         caption=f"{first.workload}: share that is late, by consumer minutes; further left and lower is better.",
     )
     return Section(title=first.workload, text=f"{first.about[0].upper()}{first.about[1:]}.", figures=(figure,), tables=(table,))
@@ -85,4 +88,10 @@ def _row(run: Run) -> tuple[str, ...]:
     share = _ABSENT if printed is None else f"{printed.percent:.1f} %"
     cost = _ABSENT if printed is None else f"{printed.consumer_min:.1f}"
     found = (f"{run.in_time * 100:.2f} %", share, f"{run.consumer_min:.1f}", cost)
-    return (run.policy, *found, str(run.most), str(run.scalings), str(run.moves))
+    return (
+        f"{run.policy} ({run.settings})" if run.settings else run.policy,
+        *found,
+        str(run.most),
+        str(run.scalings),
+        str(run.moves),
+    )

@@ -6,9 +6,12 @@ counts. Pure: no clock, no I/O.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +22,6 @@ from autoscaler.model import (
     GroupState,
     LoadSnapshot,
     Moment,
-    MovePartition,
     Observation,
     PartitionLoad,
     RateSource,
@@ -68,7 +70,7 @@ class World:
         at_once: Whether all that arrives in a step of the load comes as it begins, as from a producer that sends in bursts.
         decide_s: Time from one decision to the next; 0: one for each step of the load.
         within_s: Age that a record shall not pass before it is read; ``None``: that is not asked.
-        commit_s: How long consumers process before they commit; the measurement sees what is committed.
+        commit_s: Time between two commits of a partition; the measurement sees what is committed.
         tick_s: How exact time is.
     """
 
@@ -169,6 +171,20 @@ def behind_s(unread: Floats, rates: Floats) -> Floats:
     return np.where(unread < 1.0, 0.0, np.minimum(unread / np.maximum(rates, 1e-9), 3600.0))
 
 
+class Sizer(Protocol):
+    """Decides how many consumers there shall be, and nothing else."""
+
+    def __call__(self, at: float, *, rates: Floats, lags: Floats, consumers: int) -> int:
+        """Return the number.
+
+        Args:
+            at: When.
+            rates: Bytes/s that are measured of each partition.
+            lags: Bytes of each that are not committed.
+            consumers: How many there are, or were asked for.
+        """
+
+
 def simulate(load: Load, policy: Policy, world: World) -> Outcome:
     """Return what a policy does with a load.
 
@@ -179,7 +195,22 @@ def simulate(load: Load, policy: Policy, world: World) -> Outcome:
         policy: Whose decisions are made.
         world: What is the same for every policy.
     """
-    group = _Group(policy.model_copy(update={"mode": "act", "assignment": "managed"}), load, world)
+    return _run(_Managed(load, world, policy))
+
+
+def simulate_native(load: Load, sizer: Sizer, world: World) -> Outcome:
+    """Return what becomes of a group whose consumers are counted by a sizer, and dealt partitions to as Kafka's range does it.
+
+    Args:
+        load: What arrives, on partitions of one topic.
+        sizer: How many consumers are asked for.
+        world: What is the same for every sizer.
+    """
+    return _run(_Native(load, world, sizer))
+
+
+def _run(group: "_Group") -> Outcome:
+    load, world = group.load, group.world
     due = float(load.times[0])
     for at, rates, seconds in zip(load.times.tolist(), load.rates, steps_s(load.times), strict=False):
         if world.at_once:
@@ -195,28 +226,29 @@ def simulate(load: Load, policy: Policy, world: World) -> Outcome:
     return group.tally.outcome(group.in_time())
 
 
-class _Group:
+class _Group(ABC):
     """The simulated group: who runs, who holds what, and what is unread. Partitions and consumers are numbers."""
 
-    def __init__(self, policy: Policy, load: Load, world: World) -> None:
+    def __init__(self, load: Load, world: World) -> None:
         begin, slots = float(load.times[0]), sorted({int(o) for o in load.owner} - {-1})
-        self.policy, self.load, self.world = policy, load, world
+        self.load, self.world = load, world
         self.owner = load.owner.astype(np.int64)  # by plan; -1: none
         self.taken_at = np.full(len(load.partitions), -math.inf)  # since when each partition's consumer holds it
         self.ready_at: dict[int, float] = dict.fromkeys(slots, -math.inf)  # of each consumer that was asked for
         self.requested = frozenset(slots) or None
-        self.epoch, self.plan_at, self.now = int(bool(slots)), begin, begin
-        self.history, self.tally = History(), Tally()
+        self.now, self.tally = begin, Tally()
         points = 8 + 3 * math.ceil((world.within_s or 0.0) / world.tick_s)
         self.queues: Queues = empty_queues(len(load.partitions), begin, points)
-        self.committed, self.committed_at = self.queues.read.copy(), begin
+        self.committed, count = self.queues.read.copy(), len(load.partitions)
+        self.commit_at = begin + world.commit_s * np.arange(1, count + 1) / count  # of each partition next, one after the other
         self.measured: deque[tuple[float, Floats]] = deque([(begin, self.queues.arrived.copy())])
-        self._processed: dict[int, tuple[float, float]] = {}  # of each consumer: records, and seconds that it was busy
-        self._lives: dict[int, int] = {}
-        self._held: dict[int, tuple[bytes, frozenset[TopicPartition]]] = {}
 
-    def pass_time(self, at: float, rates: Floats, seconds: float) -> None:
-        """Let records arrive and be processed from ``at`` on."""
+    @abstractmethod
+    def decide(self, at: float, rates: Floats) -> None:
+        """Decide on what is measured at a time, and carry it out."""
+
+    def pass_time(self, at: float, rates: Floats, seconds: float) -> Floats:
+        """Let records arrive and be processed from ``at`` on; return the bytes that were read of each partition."""
         world, queues, before = self.world, self.queues, self.queues.read.copy()
         ticks = max(1, math.ceil(seconds / world.tick_s - 1e-9))
         ready = np.full(int(self.owner.max(initial=0)) + 1, math.inf)
@@ -229,21 +261,12 @@ class _Group:
             begin = at + i * tick_s
             able = np.where(ready <= begin, world.consumer_bytes_per_s, 0.0)
             pass_step(queues, evenly, self.owner, self.taken_at, able, begin, tick_s, world.within_s or 0.0)
-            if begin + tick_s >= self.committed_at + world.commit_s:
-                self.committed, self.committed_at = queues.read.copy(), begin + tick_s
+            due = begin + tick_s >= self.commit_at
+            self.committed[due] = queues.read[due]
+            self.commit_at[due] += world.commit_s
         self.now = at + seconds
-        self._report(queues.read - before)
         self._count(rates, seconds)
-
-    def _report(self, done: Floats) -> None:
-        """Let consumers say what they have processed."""
-        slots = np.maximum(self.owner, 0)
-        by_bytes, by_records = np.bincount(slots, done), np.bincount(slots, done / self.load.record_bytes)
-        for slot in self.ready_at:
-            if slot < len(by_bytes):
-                records, busy_s = self._processed.get(slot, (0.0, 0.0))
-                busy_s += float(by_bytes[slot]) / self.world.consumer_bytes_per_s
-                self._processed[slot] = records + float(by_records[slot]), busy_s
+        return queues.read - before
 
     def _count(self, rates: Floats, seconds: float) -> None:
         held, unread = self.owner >= 0, self.queues.arrived - self.queues.read
@@ -265,13 +288,6 @@ class _Group:
         judged = float(self.queues.read.sum()) + waiting
         return 1 - (float(self.queues.late[0]) + waiting) / judged if judged else None
 
-    def decide(self, at: float, rates: Floats) -> None:
-        """Decide on what is measured at a time, and carry it out."""
-        known = self._known(at, rates)
-        seen = Observation(group=self.policy.group, snapshot=self._measured(at, known), state=self._state(at))
-        decision, self.history = decide(seen, self.history, self.policy, Moment(now=at, wall=at))
-        self._carry_out(decision, at, known)
-
     def _known(self, at: float, rates: Floats) -> Floats:
         """Return the rates that are measured."""
         if not self.world.window_s:
@@ -281,6 +297,60 @@ class _Group:
             self.measured.popleft()
         first, had = self.measured[0]
         return (self.queues.arrived - had) / max(at - first, 1e-9)
+
+    def change(self, at: float, rates: Floats, *, requested: frozenset[int], target: Ints, gone: Collection[int]) -> None:
+        """Ask for consumers, let partitions change hands, and end consumers.
+
+        Args:
+            at: When.
+            rates: What is measured then, by which moves are counted.
+            requested: Who shall be there.
+            target: Who shall hold each partition; one that is not there yet gets none, and what it shall have stays where it is.
+            gone: Who ends.
+        """
+        for slot in requested - self.ready_at.keys():
+            self.ready_at[slot] = at + self.world.start_s
+        self.tally.scalings += self.requested is not None and requested != self.requested
+        target = np.where(np.isin(target, [s for s, ready in self.ready_at.items() if ready <= at]), target, self.owner)
+        changed = target != self.owner
+        moved = changed & (self.owner >= 0)
+        self.tally.moves += int(moved.sum())
+        self.tally.r_score += float(rates[moved].sum()) / self.world.usable_bytes_per_s
+        self.taken_at[changed | (self.world.stops_all and bool(changed.any()))] = at + self.world.pause_s
+        self.owner, self.requested = target, requested
+        for slot in {*gone, *(s for s in self.ready_at.keys() - requested if self.ready_at[s] > at)}:  # or not there yet
+            self.ready_at.pop(slot, None)
+
+
+class _Managed(_Group):
+    """One whose partitions are placed by ``core.decide``."""
+
+    def __init__(self, load: Load, world: World, policy: Policy) -> None:
+        super().__init__(load, world)
+        self.policy = policy.model_copy(update={"mode": "act", "assignment": "managed"})
+        self.epoch, self.plan_at, self.history = int(bool(self.ready_at)), self.now, History()
+        self._processed: dict[int, tuple[float, float]] = {}  # of each consumer: records, and seconds that it was busy
+        self._lives: dict[int, int] = {}
+        self._held: dict[int, tuple[bytes, frozenset[TopicPartition]]] = {}
+
+    def pass_time(self, at: float, rates: Floats, seconds: float) -> Floats:
+        """Let consumers say what they have processed, too."""
+        done = super().pass_time(at, rates, seconds)
+        slots = np.maximum(self.owner, 0)
+        by_bytes, by_records = np.bincount(slots, done), np.bincount(slots, done / self.load.record_bytes)
+        for slot in self.ready_at:
+            if slot < len(by_bytes):
+                records, busy_s = self._processed.get(slot, (0.0, 0.0))
+                busy_s += float(by_bytes[slot]) / self.world.consumer_bytes_per_s
+                self._processed[slot] = records + float(by_records[slot]), busy_s
+        return done
+
+    def decide(self, at: float, rates: Floats) -> None:
+        """Decide on what is measured at a time, and carry it out."""
+        known = self._known(at, rates)
+        seen = Observation(group=self.policy.group, snapshot=self._measured(at, known), state=self._state(at))
+        decision, self.history = decide(seen, self.history, self.policy, Moment(now=at, wall=at))
+        self._carry_out(decision, at, known)
 
     def _measured(self, at: float, rates: Floats) -> LoadSnapshot:
         sizes = self.load.record_bytes
@@ -336,22 +406,32 @@ class _Group:
         if not decision.actions:
             return
         for slot in decision.requested - self.ready_at.keys():
-            self.ready_at[slot] = at + self.world.start_s
             self._lives[slot] = self._lives.get(slot, 0) + 1
             self._processed.pop(slot, None)
-        self.tally.moves += sum(isinstance(a, MovePartition) and a.source is not None for a in decision.actions)
-        self.tally.scalings += self.requested is not None and decision.requested != self.requested
         target = np.array([decision.target.get(p, -1) for p in self.load.partitions], np.int64)
-        target = np.where(np.isin(target, [s for s, ready in self.ready_at.items() if ready <= at]), target, self.owner)
-        changed = target != self.owner
-        self.tally.r_score += float(rates[changed & (self.owner >= 0)].sum()) / self.world.usable_bytes_per_s
-        self.taken_at[changed | (self.world.stops_all and bool(changed.any()))] = at + self.world.pause_s
-        self.owner = target
-        for action in decision.actions:
-            if isinstance(action, RemoveWorkers):
-                for slot in action.slots:
-                    self.ready_at.pop(slot, None)
-        for slot in self.ready_at.keys() - decision.requested:  # was asked for, and taken back before it was there
-            if self.ready_at[slot] > at:
-                del self.ready_at[slot]
-        self.requested, self.epoch, self.plan_at = decision.requested, self.epoch + 1, at
+        gone = [slot for action in decision.actions if isinstance(action, RemoveWorkers) for slot in action.slots]
+        self.change(at, rates, requested=decision.requested, target=target, gone=gone)
+        self.epoch, self.plan_at = self.epoch + 1, at
+
+
+class _Native(_Group):
+    """One of which only the number of consumers is decided: a rebalance follows whenever one is there or gone."""
+
+    def __init__(self, load: Load, world: World, sizer: Sizer) -> None:
+        super().__init__(load, world)
+        self.sizer = sizer
+
+    def decide(self, at: float, rates: Floats) -> None:
+        """Ask for the first so many consumers, and deal the partitions out to those of them that are there."""
+        known = self._known(at, rates)
+        asked = self.sizer(at, rates=known, lags=self.queues.arrived - self.committed, consumers=len(self.ready_at))
+        requested = frozenset(range(max(1, min(asked, len(self.load.partitions)))))
+        there = sorted(s for s, ready in self.ready_at.items() if ready <= at and s in requested)
+        target = np.repeat(there, _ranges(len(self.owner), len(there))) if there else self.owner
+        self.change(at, known, requested=requested, target=target, gone=self.ready_at.keys() - requested)
+
+
+def _ranges(partitions: int, consumers: int) -> Ints:
+    """Return how many partitions each consumer gets: the first ones one more where they do not go into each other."""
+    each, longer = divmod(partitions, consumers)
+    return each + (np.arange(consumers) < longer).astype(np.int64)

@@ -99,7 +99,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sizing_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("page") / "sizing.html"
     runs = [
-        Run(workload, "Something that arrives", 17.6, policy, 1 - 0.1 / (n + 1), 20.0 + n, 4, 3, 9)
+        Run(workload, "Something that arrives", 17.6, policy, "" if n else "threshold 5", 1 - 0.1 / (n + 1), 20.0 + n, 4, 3, 9)
         for workload in ("W-skew", "table 2, t_r 2 s")
         for n, policy in enumerate(POLICIES)
     ]

@@ -92,8 +92,8 @@ def test_a_worker_gives_a_row_for_each_cell() -> None:
 
 def test_page_and_document_show_every_run_beside_what_was_printed() -> None:
     runs = [
-        Run("W-skew", "about it", 17.6, "rates 90%", 1.0, 27.0, 4, 3, 9),
-        Run("W-skew", "about it", 17.6, "AUTO_SCALE_CG", 0.9999, 21.2, 4, 4, 14),
+        Run("W-skew", "about it", 17.6, "rates 90%", "", 1.0, 27.0, 4, 3, 9),
+        Run("W-skew", "about it", 17.6, "AUTO_SCALE_CG", "", 0.9999, 21.2, 4, 4, 14),
     ]
     report = sizing_report(runs, "make evaluate", "Made here.")
     told = sizing_document(report)
