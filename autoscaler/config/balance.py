@@ -28,9 +28,9 @@ class Balance(BaseModel):
     excluded: tuple[str, ...] = ()
     """names of topics whose load counts and which do not move"""
     disk_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.85
-    """share of a broker's disks that may be filled; no action goes beyond it where storage is among goals"""
+    """share of a broker's disks that may be filled; no action goes beyond it"""
     limits: dict[Load, dict[Count, Bytes]] = Field(default_factory=dict)
-    """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; of loads among goals"""
+    """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; no action goes beyond it"""
     reads: Annotated[Number, Field(ge=0, le=1000)] = 1.0
     """how often consumers read what is written, on average: assumed, because brokers do not tell it by partition"""
     rounds: Annotated[Count, Field(ge=1, le=1000)] = 3

@@ -386,12 +386,12 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         _said("{actions:action}: balancedness ", f) + f"{f.numbers['before']:.0f} → {f.numbers['after']:.0f} of 100"
     ),
     What.BROKERS_BALANCED: "every broker is in its bands",
-    What.OUTSIDE_NOT_LONG: "outside the band of {goals} for {rounds:cycle} so far: brokers {brokers}",
-    What.NO_ACTION_HELPS: "outside the band of {goals}, and no action makes it better: brokers {brokers}",
+    What.OUTSIDE_NOT_LONG: "outside the band or above the limit of {goals} for {rounds:cycle} so far: brokers {brokers}",
+    What.NO_ACTION_HELPS: "outside the band or above the limit of {goals}, and no action makes it better: brokers {brokers}",
     What.BALANCE_REFUSED: "the plan is not carried out, because it would make worse: {worse}",
     What.BROKERS_OFFLINE: "too many brokers are offline: nothing is moved",
     What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
-    What.GOAL_LEFT_OUT: "goal {goal} is left out: {lacks} is not known",
+    What.GOAL_LEFT_OUT: "{goal} is neither balanced nor limited: {lacks} is not known",
     What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
     What.BROKER_FULL: lambda f: _said(
         "broker {broker} has no room for replicas: it stores {load}, and its disk (disk_ratio) or limits leave it {most}"

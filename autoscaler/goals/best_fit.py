@@ -377,6 +377,6 @@ def _disturbance(model: Model, r: int, b: int) -> float:
         x = share(model, r, p, g)
         if x > 0.0 and model.load[b, g] + x > model.limit[b, g]:
             return float(np.inf)
-        middle = (model.low[b, g] + model.high[b, g]) / 2.0
-        cost += model.unit[g] * x * (2.0 * (model.load[b, g] - middle) + x)
+        if model.low[b, g] > -np.inf:  # else it is limited only
+            cost += model.unit[g] * x * (2.0 * off(model, b, g) + x)
     return cost

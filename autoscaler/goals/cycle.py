@@ -122,8 +122,8 @@ def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -
 
 
 def _keys(problem: Problem) -> list[list[tuple[int, Name]]]:
-    """Return what a broker's load by a goal is remembered under."""
-    return [[(int(b), g.name) for g in problem.goals] for b in problem.snapshot.brokers]
+    """Return what a broker's load is remembered under."""
+    return [[(int(b), n) for n in problem.loads] for b in problem.snapshot.brokers]
 
 
 def _share(memory: Memory, settings: Settings, now: float) -> float:
@@ -133,7 +133,7 @@ def _share(memory: Memory, settings: Settings, now: float) -> float:
 
 
 def _noise(problem: Problem, memory: Memory, beside: Floats, share: float) -> tuple[Floats, float]:
-    """Return how much measurements of brokers' loads vary (variances, float64[brokers, goals]), and what smoothing leaves of it.
+    """Return how much measurements of brokers' loads vary (variances, float64[brokers, loads]), and what smoothing leaves of it.
 
     ``beside`` is how far the measured loads are from the smoothed ones, which have moved by ``share`` towards them. What all
     brokers have in common is no noise: the band moves with it.

@@ -82,42 +82,40 @@ def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
     yield from _full(cycle.problem)
     if cycle.plan is None:
         return
-    for goal, lacks in cycle.plan.problem.left_out:
-        yield Finding.of(What.GOAL_LEFT_OUT, goal=goal.name, lacks=list(lacks))
+    for load, lacks in cycle.plan.problem.left_out:
+        yield Finding.of(What.GOAL_LEFT_OUT, goal=str(load), lacks=list(lacks))
     for broker, partitions in cycle.plan.cannot_leave.items():
         yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in partitions], numbers={"broker": broker})
     yield from actions_explained(cycle.plan, label)
 
 
 def _full(problem: Problem) -> Iterator[Finding]:
-    """Return which brokers may not be given a mean replica more, by each goal that limits them."""
+    """Return which brokers may not be given a mean replica more, by each load that limits them."""
     loads, replicas = loads_of(problem, problem.snapshot.state), max(1, len(problem.snapshot.partition))
-    for g, goal in enumerate(problem.goals):
+    for g, name in enumerate(problem.loads):
         room = problem.limit[:, g] - loads[:, g]
         for b in np.flatnonzero(problem.counted & (room < loads[:, g].sum() / replicas)).tolist():
             ends = {"load": float(loads[b, g]), "most": float(problem.limit[b, g])}
-            numbers = {f"{n}{_UNITS.get(goal.name, '')}": v for n, v in ends.items()}
-            yield Finding.of(
-                What.BROKER_FULL, numbers={"broker": int(problem.snapshot.brokers[b]), **numbers}, goal=str(goal.name)
-            )
+            numbers = {f"{n}{_UNITS.get(name, '')}": v for n, v in ends.items()}
+            yield Finding.of(What.BROKER_FULL, numbers={"broker": int(problem.snapshot.brokers[b]), **numbers}, goal=str(name))
 
 
 def loads_explained(problem: Problem) -> Iterator[Finding]:
     """Return a finding for each broker, of what it has by each goal.
 
-    Its numbers are ``broker`` and by goal ``GOAL`` (smoothed; bytes, bytes/s or a count), ``GOAL_mean`` of all brokers,
-    ``GOAL_low`` and ``GOAL_high``, the ends of the band of a broker that takes part, and ``GOAL_most``, what it may be given,
-    where that is limited.
+    Its numbers are ``broker`` and by load ``LOAD`` (smoothed; bytes, bytes/s or a count), ``LOAD_mean`` of all brokers,
+    ``LOAD_low`` and ``LOAD_high``, the ends of the band of a broker that takes part, where the load is a goal, and
+    ``LOAD_most``, what it may be given, where that is limited.
     """
     loads = loads_of(problem, problem.snapshot.state)
     for b, broker in enumerate(problem.snapshot.brokers.tolist()):
         numbers: dict[str, float] = {"broker": broker}
-        for g, (goal, band) in enumerate(zip(problem.goals, problem.bands, strict=True)):
-            numbers |= {str(goal.name): float(loads[b, g]), f"{goal.name}_mean": band.mean}
-            if problem.counted[b]:
-                numbers |= dict(zip((f"{goal.name}_low", f"{goal.name}_high"), band.limits(), strict=True))
+        for g, name in enumerate(problem.loads):
+            numbers |= {str(name): float(loads[b, g]), f"{name}_mean": float(problem.means[g])}
+            if problem.counted[b] and g < len(problem.goals):
+                numbers |= dict(zip((f"{name}_low", f"{name}_high"), problem.bands[g].limits(), strict=True))
             if np.isfinite(problem.limit[b, g]):
-                numbers[f"{goal.name}_most"] = float(problem.limit[b, g])
+                numbers[f"{name}_most"] = float(problem.limit[b, g])
         yield Finding.of(What.BROKER_LOADS, numbers=numbers)
 
 

@@ -149,9 +149,9 @@ GOALS: tuple[Goal, ...] = (  # in order of priority
 )
 
 
-def missing(goal: Goal, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return which fields a goal needs that the snapshot does not have."""
-    return tuple(n for n in CATALOGUE[goal.name].needs if getattr(snapshot, n) is None)
+def missing(load: Name, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return which fields a load needs that the snapshot does not have."""
+    return tuple(n for n in CATALOGUE[load].needs if getattr(snapshot, n) is None)
 
 
 def band(goal: Goal, snapshot: Snapshot, mean: float, counted: Bools) -> Band:

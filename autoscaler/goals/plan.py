@@ -73,7 +73,7 @@ def balance(
     Args:
         snapshot: What is known.
         settings: What is wanted.
-        acting: bool[brokers, goals], which brokers to bring into which band; ``None``: all that are outside.
+        acting: bool[brokers, loads], which brokers to bring into which band; ``None``: all that are outside.
         sits_out: bool[brokers], brokers that take no part.
         stays: bool[partitions], partitions that do not move.
     """

@@ -21,12 +21,14 @@ class Problem:
     Attributes:
         snapshot: Of which cluster.
         goals: Those whose data is there, in order of priority.
-        left_out: The others, with what they lack.
-        follow: float64[partitions, goals], what a replica puts on its broker.
-        lead: float64[partitions, goals], what the leader puts on its broker besides.
+        loads: Their names, then those of loads that are limited only; in this order they are columns of the arrays below.
+        left_out: Goals and limited loads whose data is not there, with what they lack.
+        follow: float64[partitions, loads], what a replica puts on its broker.
+        lead: float64[partitions, loads], what the leader puts on its broker besides.
         counted: bool[brokers], whose loads make the mean.
+        means: float64[loads], of a broker that counts.
         bands: By goal.
-        limit: float64[brokers, goals], the most of it that a broker may be given.
+        limit: float64[brokers, loads], the most of it that a broker may be given.
         racks: int64[brokers], with a rack of its own for each broker where none is known or racks do not matter.
         spread_racks: Whether racks matter.
         movable: bool[partitions].
@@ -34,10 +36,12 @@ class Problem:
 
     snapshot: Snapshot
     goals: tuple[Goal, ...]
-    left_out: tuple[tuple[Goal, tuple[str, ...]], ...]
+    loads: tuple[Name, ...]
+    left_out: tuple[tuple[Name, tuple[str, ...]], ...]
     follow: Floats
     lead: Floats
     counted: Bools
+    means: Floats
     bands: tuple[Band, ...]
     limit: Floats
     racks: Ints
@@ -54,31 +58,35 @@ def problem_of(snapshot: Snapshot, settings: Settings, *, sits_out: Bools | None
         sits_out: bool[brokers], brokers that neither count nor take part, besides those of which something is out of date.
         stays: bool[partitions], partitions that do not move, besides those of excluded topics.
     """
-    goals = tuple(g for g in settings.goals if not missing(g, snapshot))
-    demands = [CATALOGUE[g.name].demand(snapshot) for g in goals]
+    wanted = (*(g.name for g in settings.goals), *_limited_only(snapshot, settings))
+    lacks = {n: missing(n, snapshot) for n in wanted}
+    goals, names = tuple(g for g in settings.goals if not lacks[g.name]), tuple(n for n in wanted if not lacks[n])
+    demands = [CATALOGUE[n].demand(snapshot) for n in names]
     partitions, brokers = len(snapshot.partitions), len(snapshot.brokers)
-    follow = np.ascontiguousarray(np.stack([d.follow for d in demands], axis=1)) if goals else np.zeros((partitions, 0))
-    lead = np.ascontiguousarray(np.stack([d.lead for d in demands], axis=1)) if goals else np.zeros((partitions, 0))
-    out = stale(snapshot, settings, goals) | snapshot.offline
+    follow = np.ascontiguousarray(np.stack([d.follow for d in demands], axis=1)) if names else np.zeros((partitions, 0))
+    lead = np.ascontiguousarray(np.stack([d.lead for d in demands], axis=1)) if names else np.zeros((partitions, 0))
+    out = stale(snapshot, settings, names) | snapshot.offline
     out = out if sits_out is None else out | sits_out
     counted = ~out & ~snapshot.leaving
     spread = Name.RACKS in settings.hard and bool(np.any(snapshot.racks != UNKNOWN))
     own = np.arange(brokers) + 1 + max(0, snapshot.racks.max(initial=0))
-    limit = np.full((brokers, len(goals)), np.inf)
+    limit = np.full((brokers, len(names)), np.inf)
     if Name.CAPACITY in settings.hard:
-        for g, goal in enumerate(goals):
-            limit[:, g] = snapshot.capacity.get(goal.name, np.inf)
+        for g, name in enumerate(names):
+            limit[:, g] = snapshot.capacity.get(name, np.inf)
     load = _loads(snapshot, follow, lead)
     means = load[~out].sum(axis=0) / max(1, counted.sum())
     movable = ~np.isin(snapshot.topics, np.array(sorted(settings.excluded), np.int64))
     return Problem(
         snapshot=snapshot,
         goals=goals,
-        left_out=tuple((g, missing(g, snapshot)) for g in settings.goals if g not in goals),
+        loads=names,
+        left_out=tuple((n, lacks[n]) for n in wanted if lacks[n]),
         follow=follow,
         lead=lead,
         counted=counted,
-        bands=tuple(band(g, snapshot, float(m), counted) for g, m in zip(goals, means, strict=True)),
+        means=means,
+        bands=tuple(band(g, snapshot, float(m), counted) for g, m in zip(goals, means, strict=False)),
         limit=limit,
         racks=np.where(snapshot.racks == UNKNOWN, own, snapshot.racks) if spread else own,
         spread_racks=spread,
@@ -86,12 +94,19 @@ def problem_of(snapshot: Snapshot, settings: Settings, *, sits_out: Bools | None
     )
 
 
-def stale(snapshot: Snapshot, settings: Settings, goals: tuple[Goal, ...]) -> Bools:
+def _limited_only(snapshot: Snapshot, settings: Settings) -> list[Name]:
+    """Return the loads that no goal makes alike and of which a broker may be given so much only."""
+    goals = {g.name for g in settings.goals}
+    limited = (n for n, most in snapshot.capacity.items() if n not in goals and np.isfinite(most).any())
+    return [Name(n) for n in sorted(limited)] if Name.CAPACITY in settings.hard else []
+
+
+def stale(snapshot: Snapshot, settings: Settings, loads: tuple[Name, ...]) -> Bools:
     """Return which brokers hold a partition whose loads are out of date or unknown: bool[brokers]."""
     old = np.zeros(len(snapshot.partitions), np.bool_)
     if snapshot.age_s is not None:
         old |= ~(snapshot.age_s <= settings.stale_after_s)
-    for name in {n for g in goals for n in CATALOGUE[g.name].needs if n in LOADS}:
+    for name in {n for load in loads for n in CATALOGUE[load].needs if n in LOADS}:
         old |= np.isnan(getattr(snapshot, name))
     held = np.zeros(len(snapshot.brokers), np.bool_)
     held[snapshot.state.broker[old[snapshot.partition]]] = True
@@ -112,14 +127,15 @@ def model_of(problem: Problem, acting: Bools | None, inner: float) -> Model:
 
     Args:
         problem: What is to be balanced.
-        acting: bool[brokers, goals], which brokers are brought into the inner part of which band; the others are only kept from
+        acting: bool[brokers, loads], which brokers are brought into the inner part of which band; the others are only kept from
             getting further outside. ``None``: all that are outside the band.
         inner: The inner part of a band.
     """
     snapshot, goals = problem.snapshot, len(problem.goals)
     load = _loads(snapshot, problem.follow, problem.lead)
     brokers, replicas = len(snapshot.brokers), len(snapshot.partition)
-    low, high = np.full((brokers, goals), -np.inf), np.full((brokers, goals), np.inf)
+    low = np.full(load.shape, -np.inf)
+    high = np.where(problem.counted[:, None], problem.limit, np.inf)  # a load that is limited only has no other end
     for g, at in enumerate(problem.bands):
         outside = ~at.holds(load[:, g]) | (load[:, g] > problem.limit[:, g])
         served = outside if acting is None else acting[:, g]
@@ -129,10 +145,11 @@ def model_of(problem: Problem, acting: Bools | None, inner: float) -> Model:
         top = np.minimum(ends[:, 1], problem.limit[:, g])
         low[problem.counted, g] = np.minimum(ends[:, 0], np.where(top < ends[:, 1], top * _ROOM, np.inf))[problem.counted]
         high[problem.counted, g] = top[problem.counted]
-    means = np.array([b.mean for b in problem.bands])
+    means = problem.means
     centre = np.tile(means, (brokers, 1))
-    centre[problem.counted] = (low[problem.counted] + high[problem.counted]) / 2.0
-    weights = np.array([g.weight for g in problem.goals])
+    centre[problem.counted, :goals] = (low[problem.counted, :goals] + high[problem.counted, :goals]) / 2.0
+    centre[:, goals:] = np.minimum(problem.limit, load.sum(axis=0))[:, goals:]  # how much room there is decides
+    weights = np.array([*(g.weight for g in problem.goals), *[1.0] * (len(problem.loads) - goals)])
     sizes = np.zeros(len(snapshot.partitions)) if snapshot.size_bytes is None else np.nan_to_num(snapshot.size_bytes, nan=0.0)
     typical = float(sizes[snapshot.partition].mean()) if replicas else 0.0
     model = Model(
@@ -143,7 +160,7 @@ def model_of(problem: Problem, acting: Bools | None, inner: float) -> Model:
         first=snapshot.first,
         broker=snapshot.state.broker.astype(np.int64),
         leader=snapshot.state.leader.astype(np.int64),
-        load=np.zeros((brokers, goals)),
+        load=np.zeros(load.shape),
         low=low,
         high=high,
         centre=centre,

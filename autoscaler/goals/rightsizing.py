@@ -22,31 +22,31 @@ class Provision:
 
     Attributes:
         missing: Brokers that are to be added.
-        spare: Brokers that could go: as many as every goal with known capacities can do without.
-        by_goal: Brokers missing by goal, negative for those to spare.
+        spare: Brokers that could go: as many as every load with known capacities can do without.
+        by_load: Brokers missing by load, negative for those to spare.
     """
 
     missing: int
     spare: int
-    by_goal: Mapping[Name, int]
+    by_load: Mapping[Name, int]
 
 
 def provision(problem: Problem, threshold: float = 0.8) -> Provision:
     """Return how many brokers of mean capacity are missing so that loads are below a part of what brokers may be given.
 
-    A goal without the capacities of all brokers says nothing.
+    A load without the capacities of all brokers says nothing.
 
     Raises:
         ValueError: The threshold is not above 0 and at most 1.
     """
     if not 0.0 < threshold <= 1.0:
         raise ValueError(f"threshold must be above 0 and at most 1, not {threshold}")
-    loads, there, by_goal = loads_of(problem, problem.snapshot.state), ~problem.snapshot.offline, dict[Name, int]()
-    for g, goal in enumerate(problem.goals):
+    loads, there, by_load = loads_of(problem, problem.snapshot.state), ~problem.snapshot.offline, dict[Name, int]()
+    for g, name in enumerate(problem.loads):
         capacity = problem.limit[there & ~problem.snapshot.leaving, g]
         if not len(capacity) or not np.all(np.isfinite(capacity)):
             continue
         load, unit = float(loads[there, g].sum()), float(capacity.mean()) * threshold
-        by_goal[goal.name] = math.ceil((load - float(capacity.sum()) * threshold) / unit - _ROUNDING)
-    worst = max(by_goal.values(), default=0)
-    return Provision(missing=max(0, worst), spare=max(0, -worst), by_goal=by_goal)
+        by_load[name] = math.ceil((load - float(capacity.sum()) * threshold) / unit - _ROUNDING)
+    worst = max(by_load.values(), default=0)
+    return Provision(missing=max(0, worst), spare=max(0, -worst), by_load=by_load)

@@ -57,13 +57,13 @@ class Statistics:
 
 
 def loads_of(problem: Problem, state: State) -> Floats:
-    """Return the load of each broker by each goal: float64[brokers, goals]."""
+    """Return the load of each broker: float64[brokers, loads]."""
     brokers = len(problem.snapshot.brokers)
     of_leaders = state.broker[state.leader]
     columns = [
         np.bincount(state.broker, problem.follow[problem.snapshot.partition, g], brokers)
         + np.bincount(of_leaders, problem.lead[:, g], brokers)
-        for g in range(len(problem.goals))
+        for g in range(len(problem.loads))
     ]
     return np.stack(columns, axis=1) if columns else np.zeros((brokers, 0))
 

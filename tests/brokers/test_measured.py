@@ -46,8 +46,7 @@ def test_a_view_becomes_arrays_in_the_order_of_its_numbers() -> None:
 def test_the_brokers_of_a_partition_without_a_rate_take_no_part_and_internal_topics_need_none() -> None:
     at = view()
     found = snapshot_of(at, {tp(1): Rate(6.0, 2.0)}, numbered({}, at.partitions), Wanted())
-    settings = Settings()
-    assert stale(found, settings, settings.goals).tolist() == [False, True, False, True]
+    assert stale(found, Settings(), (Name.BYTES_IN, Name.STORAGE)).tolist() == [False, True, False, True]
 
 
 def test_disks_and_configured_limits_bound_storage_and_what_is_no_replica_fills_disks_too() -> None:

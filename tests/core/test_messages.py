@@ -44,16 +44,19 @@ SAID: dict[What, tuple[Finding, str]] = {
         (found(What.BROKERS_BALANCED), "every broker is in its bands"),
         (
             found(What.OUTSIDE_NOT_LONG, goals=["bytes_in", "lag"], brokers=["1", "4"], rounds=2),
-            "outside the band of bytes_in, lag for 2 cycles so far: brokers 1, 4",
+            "outside the band or above the limit of bytes_in, lag for 2 cycles so far: brokers 1, 4",
         ),
         (
             found(What.NO_ACTION_HELPS, goals=["lag"], brokers=["1"]),
-            "outside the band of lag, and no action makes it better: brokers 1",
+            "outside the band or above the limit of lag, and no action makes it better: brokers 1",
         ),
         (found(What.BALANCE_REFUSED, worse=["storage"]), "the plan is not carried out, because it would make worse: storage"),
         (found(What.BROKERS_OFFLINE), "too many brokers are offline: nothing is moved"),
         (found(What.BROKERS_SETTLE, brokers=["2"]), "no part is taken, until what was moved is measured, by brokers 2"),
-        (found(What.GOAL_LEFT_OUT, goal="storage", lacks=["size_bytes"]), "goal storage is left out: size_bytes is not known"),
+        (
+            found(What.GOAL_LEFT_OUT, goal="storage", lacks=["size_bytes"]),
+            "storage is neither balanced nor limited: size_bytes is not known",
+        ),
         (
             found(What.BROKER_FULL, goal="storage", broker=3, load_bytes=9e9, most_bytes=8.5e9),
             "broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8.5 GB",

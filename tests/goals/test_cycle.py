@@ -108,7 +108,9 @@ def test_every_action_is_explained_with_its_scores_and_what_came_second() -> Non
 
 
 def test_doing_nothing_is_explained() -> None:
-    assert said(ran([UNEVEN], BYTES_IN)[0]) == ["outside the band of bytes_in for 1 cycle so far: brokers 0, 1, 2"]
+    assert said(ran([UNEVEN], BYTES_IN)[0]) == [
+        "outside the band or above the limit of bytes_in for 1 cycle so far: brokers 0, 1, 2"
+    ]
     assert said(ran([of_rates([5], [5])], BYTES_IN)[0]) == ["every broker is in its bands"]
     alone = ran([of_rates([50.0], [10.0])], replace(BYTES_IN, rounds=1))[0]
-    assert said(alone) == ["outside the band of bytes_in, and no action makes it better: brokers 0, 1"]
+    assert said(alone) == ["outside the band or above the limit of bytes_in, and no action makes it better: brokers 0, 1"]
