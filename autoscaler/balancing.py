@@ -114,7 +114,8 @@ class Balancer:
 
     def _decide(self) -> None:
         if not (rates := self.world.rates()):
-            return  # nothing has been measured yet
+            self._tell((Finding.of(What.NO_RATES_YET),))
+            return
         now, view = self.world.clock.monotonic(), self.world.admin.observe(())
         self.numbers = numbered({p: n for p, n in self.numbers.items() if p in view.partitions}, view.partitions)
         snapshot = snapshot_of(view, rates, self.numbers, wanted_of(self.balance))

@@ -386,11 +386,27 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         _said("{actions:action}: balancedness ", f) + f"{f.numbers['before']:.0f} → {f.numbers['after']:.0f} of 100"
     ),
     What.BROKERS_BALANCED: "every broker is in its bands",
+    What.REST_BALANCED: lambda f: _said(
+        "of {brokers:broker} none takes part: what they have is not known, and nothing is planned"
+        if not f.numbers["counted"]
+        else "of {brokers:broker} {counted} take"
+        + "s" * (f.numbers["counted"] == 1)
+        + " part, and none of these is outside its bands",
+        f,
+    ),
     What.OUTSIDE_NOT_LONG: "outside the band or above the limit of {goals} for {rounds:cycle} so far: brokers {brokers}",
     What.NO_ACTION_HELPS: "outside the band or above the limit of {goals}, and no action makes it better: brokers {brokers}",
     What.BALANCE_REFUSED: "the plan is not carried out, because it would make worse: {worse}",
-    What.BROKERS_OFFLINE: "too many brokers are offline: nothing is moved",
+    What.BROKERS_OFFLINE: "too many brokers are offline ({brokers}): nothing is moved until they are back",
     What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
+    What.BROKERS_AWAY: "no part is taken, because they are offline, by brokers {brokers}",
+    What.BROKERS_NOT_MEASURED: (
+        "the rates or sizes of {those} are not known or out of date: brokers {brokers}, which hold them, give and get nothing "
+        "until they are measured; look whether each has a leader, and at errors of the measurement"
+    ),
+    What.NO_RATES_YET: (
+        "nothing has been measured yet, so nothing is planned; if this stays, look for errors of the measurement in the log"
+    ),
     What.GOAL_LEFT_OUT: "{goal} is neither balanced nor limited: {lacks} is not known",
     What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
     What.BROKER_FULL: lambda f: _said(

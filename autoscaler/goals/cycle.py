@@ -11,7 +11,7 @@ import numpy as np
 
 from autoscaler.goals.goal import Name
 from autoscaler.goals.plan import Plan, balance
-from autoscaler.goals.problem import Problem, problem_of
+from autoscaler.goals.problem import Problem, holding, problem_of
 from autoscaler.goals.settings import Settings
 from autoscaler.goals.snapshot import LOADS, Bools, Floats, Ints, Snapshot
 from autoscaler.goals.statistics import crowded, loads_of
@@ -21,7 +21,8 @@ class Outcome(StrEnum):
     """What a cycle came to."""
 
     ACT = auto()  # there are actions
-    BALANCED = auto()  # every broker that counts is in its bands
+    BALANCED = auto()  # every broker is in its bands
+    PARTLY = auto()  # none of the brokers that take part is outside; some take none
     NOT_LONG = auto()  # some are outside, not in enough cycles in a row
     NOTHING_HELPS = auto()  # no action makes it better
     REFUSED = auto()  # the plan would have made something worse
@@ -114,7 +115,8 @@ def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -
         acting[b, g] = rounds[keys[b][g]] >= settings.rounds
     asked = bool(snapshot.leaving[snapshot.state.broker].any()) or len(crowded(problem, smooth.state)) > 0
     if not acting.any() and not asked:
-        outcome = Outcome.NOT_LONG if outside.any() else Outcome.BALANCED
+        whole = bool((problem.counted | smooth.leaving).all())
+        outcome = Outcome.NOT_LONG if outside.any() else Outcome.BALANCED if whole else Outcome.PARTLY
         return Cycle(outcome=outcome, plan=None, memory=left, problem=problem, settling=ids, outside=rounds)
     plan = balance(smooth, settings, acting=acting, sits_out=settling, stays=now - moved_at < settings.cooldown_s)
     outcome = Outcome.REFUSED if plan.refused_for else Outcome.ACT if plan.actions else Outcome.NOTHING_HELPS
@@ -179,6 +181,4 @@ def _settling(snapshot: Snapshot, moved_at: Floats, now: float) -> Bools:
     """Return the brokers with a partition that was moved after it was last measured: bool[brokers]."""
     age = np.zeros(len(moved_at)) if snapshot.age_s is None else snapshot.age_s
     waits = (now - age < moved_at) | ((now - age == moved_at) & np.isfinite(moved_at))
-    settling = np.zeros(len(snapshot.brokers), np.bool_)
-    settling[snapshot.state.broker[waits[snapshot.partition]]] = True
-    return settling
+    return holding(snapshot, waits)

@@ -8,8 +8,9 @@ from autoscaler.goals.actions import Action, MoveLeadership
 from autoscaler.goals.cycle import Cycle, Outcome
 from autoscaler.goals.goal import Name
 from autoscaler.goals.plan import Plan
-from autoscaler.goals.problem import Problem
+from autoscaler.goals.problem import Problem, holding
 from autoscaler.goals.score import Floats, weighted
+from autoscaler.goals.snapshot import Bools
 from autoscaler.goals.statistics import loads_of
 from autoscaler.model import Finding, TopicPartition
 from autoscaler.model.findings import What
@@ -77,16 +78,33 @@ def _scores(problem: Problem, loads: Floats) -> Floats:
 def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
     """Return everything that a cycle has found, the outcome first; actions come last."""
     yield _outcome(cycle)
-    if cycle.settling:
-        yield Finding.of(What.BROKERS_SETTLE, brokers=[str(b) for b in cycle.settling])
+    yield from _taking_no_part(cycle, label)
     yield from _full(cycle.problem)
+    for load, lacks in cycle.problem.left_out:
+        yield Finding.of(What.GOAL_LEFT_OUT, goal=str(load), lacks=list(lacks))
     if cycle.plan is None:
         return
-    for load, lacks in cycle.plan.problem.left_out:
-        yield Finding.of(What.GOAL_LEFT_OUT, goal=str(load), lacks=list(lacks))
     for broker, partitions in cycle.plan.cannot_leave.items():
         yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in partitions], numbers={"broker": broker})
     yield from actions_explained(cycle.plan, label)
+
+
+def _taking_no_part(cycle: Cycle, label: Label) -> Iterator[Finding]:
+    """Return which brokers neither give nor receive, and why: they settle, they are offline, something is not measured."""
+    problem, snapshot = cycle.problem, cycle.problem.snapshot
+    if cycle.settling:
+        yield Finding.of(What.BROKERS_SETTLE, brokers=[str(b) for b in cycle.settling])
+    if cycle.outcome is not Outcome.OFFLINE and snapshot.offline.any():
+        yield Finding.of(What.BROKERS_AWAY, brokers=_ids(problem, snapshot.offline))
+    if problem.stale.any():
+        partitions = [label(p) for p in snapshot.partitions[problem.stale].tolist()]
+        yield Finding.of(
+            What.BROKERS_NOT_MEASURED, partitions=partitions, brokers=_ids(problem, holding(snapshot, problem.stale))
+        )
+
+
+def _ids(problem: Problem, which: Bools) -> list[str]:
+    return [str(b) for b in problem.snapshot.brokers[which].tolist()]
 
 
 def _full(problem: Problem) -> Iterator[Finding]:
@@ -122,18 +140,21 @@ def loads_explained(problem: Problem) -> Iterator[Finding]:
 def _outcome(cycle: Cycle) -> Finding:
     brokers = [str(b) for b in dict.fromkeys(b for b, _ in cycle.outside)]
     goals = [str(g) for g in dict.fromkeys(g for _, g in cycle.outside)]
+    found = Finding.of(What.BROKERS_BALANCED)
     match cycle.outcome:
         case Outcome.ACT if cycle.plan is not None:
             was, becomes = cycle.plan.was.balancedness, cycle.plan.becomes.balancedness
-            return Finding.of(What.BALANCING, actions=len(cycle.plan.actions), before=was, after=becomes)
+            found = Finding.of(What.BALANCING, actions=len(cycle.plan.actions), before=was, after=becomes)
         case Outcome.REFUSED if cycle.plan is not None:
-            return Finding.of(What.BALANCE_REFUSED, worse=list(cycle.plan.refused_for))
+            found = Finding.of(What.BALANCE_REFUSED, worse=list(cycle.plan.refused_for))
         case Outcome.NOT_LONG:
             most = max(cycle.outside.values())
-            return Finding.of(What.OUTSIDE_NOT_LONG, brokers=brokers, goals=goals, rounds=most)
+            found = Finding.of(What.OUTSIDE_NOT_LONG, brokers=brokers, goals=goals, rounds=most)
         case Outcome.NOTHING_HELPS:
-            return Finding.of(What.NO_ACTION_HELPS, brokers=brokers, goals=goals)
+            found = Finding.of(What.NO_ACTION_HELPS, brokers=brokers, goals=goals)
         case Outcome.OFFLINE:
-            return Finding.of(What.BROKERS_OFFLINE)
-        case _:
-            return Finding.of(What.BROKERS_BALANCED)
+            found = Finding.of(What.BROKERS_OFFLINE, brokers=_ids(cycle.problem, cycle.problem.snapshot.offline))
+        case Outcome.PARTLY:
+            counted = cycle.problem.counted
+            found = Finding.of(What.REST_BALANCED, brokers=len(counted), counted=int(counted.sum()))
+    return found

@@ -25,6 +25,7 @@ class Problem:
         left_out: Goals and limited loads whose data is not there, with what they lack.
         follow: float64[partitions, loads], what a replica puts on its broker.
         lead: float64[partitions, loads], what the leader puts on its broker besides.
+        stale: bool[partitions], whose loads are out of date or unknown: the brokers that hold one take no part.
         counted: bool[brokers], whose loads make the mean.
         means: float64[loads], of a broker that counts.
         bands: By goal.
@@ -40,6 +41,7 @@ class Problem:
     left_out: tuple[tuple[Name, tuple[str, ...]], ...]
     follow: Floats
     lead: Floats
+    stale: Bools
     counted: Bools
     means: Floats
     bands: tuple[Band, ...]
@@ -65,7 +67,8 @@ def problem_of(snapshot: Snapshot, settings: Settings, *, sits_out: Bools | None
     partitions, brokers = len(snapshot.partitions), len(snapshot.brokers)
     follow = np.ascontiguousarray(np.stack([d.follow for d in demands], axis=1)) if names else np.zeros((partitions, 0))
     lead = np.ascontiguousarray(np.stack([d.lead for d in demands], axis=1)) if names else np.zeros((partitions, 0))
-    out = stale(snapshot, settings, names) | snapshot.offline
+    old = stale(snapshot, settings, names)
+    out = holding(snapshot, old) | snapshot.offline
     out = out if sits_out is None else out | sits_out
     counted = ~out & ~snapshot.leaving
     spread = Name.RACKS in settings.hard and bool(np.any(snapshot.racks != UNKNOWN))
@@ -84,6 +87,7 @@ def problem_of(snapshot: Snapshot, settings: Settings, *, sits_out: Bools | None
         left_out=tuple((n, lacks[n]) for n in wanted if lacks[n]),
         follow=follow,
         lead=lead,
+        stale=old,
         counted=counted,
         means=means,
         bands=tuple(band(g, snapshot, float(m), counted) for g, m in zip(goals, means, strict=False)),
@@ -102,14 +106,19 @@ def _limited_only(snapshot: Snapshot, settings: Settings) -> list[Name]:
 
 
 def stale(snapshot: Snapshot, settings: Settings, loads: tuple[Name, ...]) -> Bools:
-    """Return which brokers hold a partition whose loads are out of date or unknown: bool[brokers]."""
+    """Return of which partitions these loads are out of date or unknown: bool[partitions]."""
     old = np.zeros(len(snapshot.partitions), np.bool_)
     if snapshot.age_s is not None:
         old |= ~(snapshot.age_s <= settings.stale_after_s)
     for name in {n for load in loads for n in CATALOGUE[load].needs if n in LOADS}:
         old |= np.isnan(getattr(snapshot, name))
+    return old
+
+
+def holding(snapshot: Snapshot, partitions: Bools) -> Bools:
+    """Return which brokers hold any of these partitions: bool[brokers]."""
     held = np.zeros(len(snapshot.brokers), np.bool_)
-    held[snapshot.state.broker[old[snapshot.partition]]] = True
+    held[snapshot.state.broker[partitions[snapshot.partition]]] = True
     return held
 
 

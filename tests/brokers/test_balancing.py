@@ -30,9 +30,11 @@ class Case:
     clock: FakeClock = field(default_factory=FakeClock)
     rows: list[Entry] = field(default_factory=list)
     busy: frozenset[str] = frozenset()
+    measured: bool = True
+    age_s: float = 0.0
 
     def job(self) -> Balancer:
-        rates = {p: Rate(4 * MIB, 0.0) for p in self.cluster.partitions}
+        rates = {p: Rate(4 * MIB, self.age_s) for p in self.cluster.partitions} if self.measured else {}
         self.cluster.sizes = dict.fromkeys(self.cluster.partitions, 1e6)
         world = World(
             admin=self.cluster, journal=self.shared.opened(), rates=lambda: rates, busy=lambda: self.busy, record=self.take,
@@ -90,6 +92,18 @@ def test_advise_says_the_same_and_touches_nothing() -> None:
     planned = [r for r in case.rows if r.kind == "action"]
     assert {r.status for r in planned} == {"advised"}
     assert len({r.plan for r in planned}) == 1, "the same plan is written once"
+
+
+def test_rates_that_are_out_of_date_or_missing_are_said_and_move_nothing() -> None:
+    for case, what in ((Case(age_s=121.0), What.BROKERS_NOT_MEASURED), (Case(measured=False), What.NO_RATES_YET)):
+        case.looks(case.job(), 3)
+        assert case.cluster.commands == []
+        assert what in case.said()
+        assert What.BROKERS_BALANCED not in case.said()
+        assert [r.kind for r in case.rows] == ["look"], "said once"
+    fresh = Case(age_s=119.0)  # within two looks
+    fresh.looks(fresh.job())
+    assert fresh.leaders() == [3, 3, 3, 3]
 
 
 def test_a_broker_that_leaves_is_emptied_and_what_moves_is_throttled_meanwhile() -> None:

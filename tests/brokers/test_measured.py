@@ -7,7 +7,7 @@ import numpy as np
 from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.view import Broker, Holders, View
 from autoscaler.goals import Goal, Name, balance
-from autoscaler.goals.problem import stale
+from autoscaler.goals.problem import holding, stale
 from autoscaler.goals.settings import Settings
 from autoscaler.model import TopicPartition
 from tests.brokers.fake_cluster import holders, tp
@@ -46,7 +46,7 @@ def test_a_view_becomes_arrays_in_the_order_of_its_numbers() -> None:
 def test_the_brokers_of_a_partition_without_a_rate_take_no_part_and_internal_topics_need_none() -> None:
     at = view()
     found = snapshot_of(at, {tp(1): Rate(6.0, 2.0)}, numbered({}, at.partitions), Wanted())
-    assert stale(found, Settings(), (Name.BYTES_IN, Name.STORAGE)).tolist() == [False, True, False, True]
+    assert holding(found, stale(found, Settings(), (Name.BYTES_IN, Name.STORAGE))).tolist() == [False, True, False, True]
 
 
 def test_disks_and_configured_limits_bound_storage_and_what_is_no_replica_fills_disks_too() -> None:

@@ -51,7 +51,23 @@ SAID: dict[What, tuple[Finding, str]] = {
             "outside the band or above the limit of lag, and no action makes it better: brokers 1",
         ),
         (found(What.BALANCE_REFUSED, worse=["storage"]), "the plan is not carried out, because it would make worse: storage"),
-        (found(What.BROKERS_OFFLINE), "too many brokers are offline: nothing is moved"),
+        (found(What.REST_BALANCED, brokers=3, counted=1), "of 3 brokers 1 takes part, and none of these is outside its bands"),
+        (
+            found(What.BROKERS_OFFLINE, brokers=["1", "2"]),
+            "too many brokers are offline (1, 2): nothing is moved until they are back",
+        ),
+        (found(What.BROKERS_AWAY, brokers=["2"]), "no part is taken, because they are offline, by brokers 2"),
+        (
+            found(What.BROKERS_NOT_MEASURED, partitions=1, brokers=["2"]),
+            (
+                "the rates or sizes of 1 partition (orders-0) are not known or out of date: brokers 2, which hold them, give "
+                "and get nothing until they are measured; look whether each has a leader, and at errors of the measurement"
+            ),
+        ),
+        (
+            found(What.NO_RATES_YET),
+            "nothing has been measured yet, so nothing is planned; if this stays, look for errors of the measurement in the log",
+        ),
         (found(What.BROKERS_SETTLE, brokers=["2"]), "no part is taken, until what was moved is measured, by brokers 2"),
         (
             found(What.GOAL_LEFT_OUT, goal="storage", lacks=["size_bytes"]),

@@ -88,7 +88,41 @@ def test_partitions_and_brokers_come_and_go_between_cycles() -> None:
 def test_too_many_brokers_away_is_an_alert_and_no_plan() -> None:
     cycle = decide(replace(UNEVEN, offline=flags(3, [2])), Memory(), replace(BYTES_IN, rounds=1), 0.0)
     assert (cycle.outcome, cycle.plan) == (Outcome.OFFLINE, None)
-    assert said(cycle) == ["too many brokers are offline: nothing is moved"]
+    assert said(cycle) == ["too many brokers are offline (2): nothing is moved until they are back"]
+
+
+def test_brokers_that_are_not_measured_are_named_and_nothing_is_said_of_their_bands() -> None:
+    even = of_rates([10, 10], [10, 10], [10, 10])
+    assert even.bytes_in is not None
+    missing, old = even.bytes_in.copy(), np.zeros(6)
+    missing[0], old[3] = np.nan, 61.0
+    unknown = (
+        "the rates or sizes of 2 partitions (orders-0, orders-3) are not known or out of date: brokers 0, 1, which hold them"
+    )
+    part = ran([replace(even, bytes_in=missing, age_s=old)], BYTES_IN)[0]
+    assert part.outcome is Outcome.PARTLY
+    found = said(part)
+    assert found[0] == "of 3 brokers 1 takes part, and none of these is outside its bands"
+    assert found[1].startswith(unknown)
+    none = said(ran([replace(even, bytes_in=np.full(6, np.nan))], BYTES_IN)[0])
+    assert none[0] == "of 3 brokers none takes part: what they have is not known, and nothing is planned"
+    assert not [s for s in (*found, *none) if "every broker" in s]
+
+
+def test_a_broker_that_settles_or_is_offline_keeps_it_from_saying_that_all_are_in_their_bands() -> None:
+    even = of_rates(*[[10.0]] * 11)
+    away = decide(replace(even, offline=flags(11, [2])), Memory(), BYTES_IN, 0.0)
+    assert said(away) == [
+        "of 11 brokers 10 take part, and none of these is outside its bands",
+        "no part is taken, because they are offline, by brokers 2",
+    ]
+    memory = decide(even, Memory(), BYTES_IN, 0.0).memory.moved([4], 50.0)
+    assert decide(replace(even, age_s=np.full(11, 5.0)), memory, BYTES_IN, 52.0).outcome is Outcome.PARTLY
+
+
+def test_a_goal_without_its_data_is_said_of_a_balanced_cluster_too() -> None:
+    found = said(decide(of_rates([5], [5]), Memory(), Settings(), 0.0))
+    assert "storage is neither balanced nor limited: size_bytes is not known" in found
 
 
 def test_a_broker_to_be_emptied_does_not_wait() -> None:
