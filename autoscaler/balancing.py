@@ -21,6 +21,7 @@ from autoscaler.goals import GOALS, Action, Memory, Settings, Snapshot, State, b
 from autoscaler.goals import explained as findings_of
 from autoscaler.model import Finding, TopicPartition, What
 from autoscaler.ports import Clock
+from autoscaler.topic_selection import means, names, unmatched
 
 log = logging.getLogger("balance")
 
@@ -122,8 +123,9 @@ class Balancer:
         settings = settings_of(self.balance, view)
         cycle = decide(snapshot, self.memory, settings, now)
         self.memory = cycle.memory
-        names = {n: p for p, n in self.numbers.items()}
-        found = (*findings_of(cycle, names.__getitem__), *loads_explained(cycle.problem))
+        label = {n: p for p, n in self.numbers.items()}
+        named = unmatched_names(self.balance, view)
+        found = (*findings_of(cycle, label.__getitem__), *named, *loads_explained(cycle.problem))
         if cycle.plan is None or not cycle.plan.actions:
             self._tell(found)
             return
@@ -133,7 +135,7 @@ class Balancer:
             What.BALANCE_ESTIMATE, leaderships=expected.leaderships, replicas=expected.replicas,
             copied_mb=round(expected.copied_bytes / 1e6), least_s=expected.seconds,
         )  # fmt: skip
-        held = held_by(view) or self._waits(sorted({names[a.partition] for a in actions})) if self.acts else ()
+        held = held_by(view) or self._waits(sorted({label[a.partition] for a in actions})) if self.acts else ()
         new = self._tell((*(f for f in found if f.what not in _MOVES), cost, *held), actions)
         if held or not self.acts:
             if new:
@@ -244,13 +246,25 @@ def wanted_of(balance: Balance) -> Wanted:
     return Wanted(leaving=frozenset(balance.leaving), capacity=capacity, disk_ratio=balance.disk_ratio, reads=balance.reads)
 
 
+def unmatched_names(balance: Balance, view: View) -> tuple[Finding, ...]:
+    """Return what the configuration names that the cluster does not have: brokers, topics, patterns that mean none."""
+    brokers = view.brokers.keys() | {b for h in view.partitions.values() for b in h.replicas}
+    topics = {p.topic for p in view.partitions}
+    absent: dict[str, Sequence[object]] = {
+        "leaving": sorted(set(balance.leaving) - brokers),
+        "limits": sorted({b for limits in balance.limits.values() for b in limits} - brokers),
+        "excluded": [*sorted(set(names(balance.excluded)) - topics), *unmatched(balance.excluded, topics)],
+    }
+    return tuple(Finding.of(What.NAMES_NOTHING, setting=k, names=[str(n) for n in v]) for k, v in absent.items() if v)
+
+
 def settings_of(balance: Balance, view: View) -> Settings:
     """Return what the configuration says of a plan; topics are numbered as in the snapshot of this view."""
     by_name = {str(g.name): g for g in GOALS}
     topics = sorted({p.topic for p, h in view.partitions.items() if h.replicas})
     return Settings(
         goals=tuple(by_name[n] for n in balance.goals or by_name),
-        excluded=frozenset(i for i, t in enumerate(topics) if t in balance.excluded),
+        excluded=frozenset(i for i, t in enumerate(topics) if means(balance.excluded, t)),
         internal=frozenset(i for i, t in enumerate(topics) if not is_measured(t)),
         rounds=balance.rounds,
         smoothing_s=balance.smoothing_s,

@@ -2,12 +2,20 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from autoscaler.config.units import Bytes, Count, Number, Seconds
+from autoscaler.topic_selection import problem_of
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+Broker = Annotated[Count, Field(ge=0, lt=2**31)]  # an id
 Load = Literal["bytes_in", "bytes_out", "storage", "replicas", "leaders"]
+
+
+def _topic(value: str) -> str:
+    if (problem := problem_of(value)) and not value.startswith("__"):  # Kafka's own may be kept where they are, too
+        raise ValueError(problem)
+    return value
 
 
 class Balance(BaseModel):
@@ -23,13 +31,13 @@ class Balance(BaseModel):
     """seconds between two looks at brokers and replicas; while a batch runs, between looks at it ten at most"""
     throttle_bytes_per_s: Annotated[Bytes, Field(ge=1)] | None = 50e6
     """bytes/s that a broker sends and receives at most for replicas that move; null: no limit"""
-    leaving: tuple[Count, ...] = ()
+    leaving: tuple[Broker, ...] = ()
     """ids of brokers that shall hold nothing any more"""
-    excluded: tuple[str, ...] = ()
-    """names of topics whose load counts and which do not move"""
+    excluded: tuple[Annotated[str, AfterValidator(_topic)], ...] = ()
+    """topics, or patterns such as ^metrics, as in the topics of a group, whose load counts and which do not move"""
     disk_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.85
     """share of a broker's disks that may be filled; no action goes beyond it"""
-    limits: dict[Load, dict[Count, Bytes]] = Field(default_factory=dict)
+    limits: dict[Load, dict[Broker, Annotated[Bytes, Field(ge=0)]]] = Field(default_factory=dict)
     """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; no action goes beyond it"""
     reads: Annotated[Number, Field(ge=0, le=1000)] = 1.0
     """how often consumers read what is written, on average: assumed, because brokers do not tell it by partition"""

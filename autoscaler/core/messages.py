@@ -386,14 +386,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         _said("{actions:action}: balancedness ", f) + f"{f.numbers['before']:.0f} → {f.numbers['after']:.0f} of 100"
     ),
     What.BROKERS_BALANCED: "every broker is in its bands",
-    What.REST_BALANCED: lambda f: _said(
-        "of {brokers:broker} none takes part: what they have is not known, and nothing is planned"
-        if not f.numbers["counted"]
-        else "of {brokers:broker} {counted} take"
-        + "s" * (f.numbers["counted"] == 1)
-        + " part, and none of these is outside its bands",
-        f,
-    ),
+    What.REST_BALANCED: "only {counted} of {brokers:broker} could be judged: none of these is outside its bands",
     What.OUTSIDE_NOT_LONG: "outside the band or above the limit of {goals} for {rounds:cycle} so far: brokers {brokers}",
     What.NO_ACTION_HELPS: "outside the band or above the limit of {goals}, and no action makes it better: brokers {brokers}",
     What.BALANCE_REFUSED: "the plan is not carried out, because it would make worse: {worse}",
@@ -401,14 +394,18 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
     What.BROKERS_AWAY: "no part is taken, because they are offline, by brokers {brokers}",
     What.BROKERS_NOT_MEASURED: (
-        "the rates or sizes of {those} are not known or out of date: brokers {brokers}, which hold them, give and get nothing "
-        "until they are measured; look whether each has a leader, and at errors of the measurement"
+        "rates or sizes are unknown or out of date of {those}: brokers {brokers}, which hold them, take no part; "
+        "look whether each has a leader, and at errors of the measurement"
     ),
-    What.NO_RATES_YET: (
-        "nothing has been measured yet, so nothing is planned; if this stays, look for errors of the measurement in the log"
-    ),
+    What.NO_RATES_YET: "nothing is planned, as no rates are measured yet; if this stays, look at errors of the measurement",
     What.GOAL_LEFT_OUT: "{goal} is neither balanced nor limited: {lacks} is not known",
-    What.BROKER_NOT_EMPTIED: "no broker takes from broker {broker}: {those}",
+    What.BROKER_NOT_EMPTIED: lambda f: _said("broker {broker} is not emptied of {those}: ", f) + _KEPT[f.texts["why"]],
+    What.LEAVING_ALL: "leaving names every broker, so none is left to move anything to: name those only that shall be emptied",
+    What.NONE_CAN_MOVE: "replicas should move, and none of them can",
+    What.HELD_EVERYWHERE: "every broker holds a replica of every partition: only leaderships can move until a broker is added",
+    What.RACK_EMPTIED: "leaving empties a whole rack (brokers {brokers}): replicas share one of the others then, of {those}",
+    What.RACK_SHARED: "replicas of {those} share a rack although there are others, and none can be moved to another one",
+    What.NAMES_NOTHING: "{setting} names what the cluster does not have: {names}",
     What.BROKER_FULL: lambda f: _said(
         "broker {broker} has no room for replicas: it stores {load}, and its disk (disk_ratio) or limits leave it {most}"
         if f.texts["goal"] == "storage"
@@ -427,6 +424,15 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         + (" in {least} at least" if "least_s" in f.numbers else ""),
         f,
     ),
+}
+
+
+_KEPT: Mapping[str, str] = {
+    "offline": "the broker is offline, and what it holds cannot be copied: start it",
+    "stays": "their topics are excluded, or they have moved a short time ago (stays)",
+    "held": "every broker that stays holds a replica of them: add a broker, or lower their replication factor",
+    "away": "the brokers that could hold them take no part now",
+    "full": "the other brokers have no room for them within disk_ratio and limits: add a broker, or raise these",
 }
 
 

@@ -3,8 +3,9 @@
 Lives here: ``score`` (the published formula), ``snapshot`` (a cluster as arrays), ``goal`` (what to balance by), ``settings``,
 ``problem`` (loads and bands), ``kernels``, ``best_fit`` and ``trim`` (the model, the default choice, a last look; compiled),
 ``greedy`` (the published choice), ``statistics`` (the check), ``plan``, ``actions`` (the difference of two states), ``cycle``
-(what is remembered), ``rightsizing``, ``explain``. May not: know Kafka, time, guards or groups, or do what it has planned. May
-import: ``model``, numpy, and of ``packing.kernels`` only how a function is compiled. The names below are the public interface.
+(what is remembered), ``stuck`` (why something stays), ``rightsizing``, ``explain``. May not: know Kafka, time, guards or groups,
+or do what it has planned. May import: ``model``, numpy, and of ``packing.kernels`` only how a function is compiled. The names
+below are the public interface.
 """
 
 from autoscaler.goals.actions import (

@@ -11,7 +11,8 @@ from autoscaler.goals.plan import Plan
 from autoscaler.goals.problem import Problem, holding
 from autoscaler.goals.score import Floats, weighted
 from autoscaler.goals.snapshot import Bools
-from autoscaler.goals.statistics import loads_of
+from autoscaler.goals.statistics import crowded, loads_of
+from autoscaler.goals.stuck import held_everywhere, racks_emptied, staying
 from autoscaler.model import Finding, TopicPartition
 from autoscaler.model.findings import What
 
@@ -84,8 +85,7 @@ def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
         yield Finding.of(What.GOAL_LEFT_OUT, goal=str(load), lacks=list(lacks))
     if cycle.plan is None:
         return
-    for broker, partitions in cycle.plan.cannot_leave.items():
-        yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in partitions], numbers={"broker": broker})
+    yield from _not_moved(cycle.plan, label)
     yield from actions_explained(cycle.plan, label)
 
 
@@ -101,6 +101,23 @@ def _taking_no_part(cycle: Cycle, label: Label) -> Iterator[Finding]:
         yield Finding.of(
             What.BROKERS_NOT_MEASURED, partitions=partitions, brokers=_ids(problem, holding(snapshot, problem.stale))
         )
+
+
+def _not_moved(plan: Plan, label: Label) -> Iterator[Finding]:
+    """Return what should move and cannot, and what a plan that empties brokers brings with it."""
+    problem, snapshot = plan.problem, plan.problem.snapshot
+    if staying(problem).any():  # else this is all that there is to say
+        for (broker, why), kept in plan.cannot_leave.items():
+            yield Finding.of(What.BROKER_NOT_EMPTIED, partitions=[label(p) for p in kept], broker=broker, why=str(why))
+    if held_everywhere(problem) and not plan.becomes.balanced:
+        yield Finding.of(What.HELD_EVERYWHERE)
+    brokers, more = racks_emptied(problem)
+    if more.any():
+        partitions = [label(p) for p in snapshot.partitions[more].tolist()]
+        yield Finding.of(What.RACK_EMPTIED, partitions=partitions, brokers=_ids(problem, brokers))
+    if plan.becomes.crowded_racks:
+        shared = np.unique(snapshot.partitions[snapshot.partition[crowded(problem, plan.after)]])
+        yield Finding.of(What.RACK_SHARED, partitions=[label(p) for p in shared.tolist()])
 
 
 def _ids(problem: Problem, which: Bools) -> list[str]:
@@ -151,7 +168,8 @@ def _outcome(cycle: Cycle) -> Finding:
             most = max(cycle.outside.values())
             found = Finding.of(What.OUTSIDE_NOT_LONG, brokers=brokers, goals=goals, rounds=most)
         case Outcome.NOTHING_HELPS:
-            found = Finding.of(What.NO_ACTION_HELPS, brokers=brokers, goals=goals)
+            asked = What.LEAVING_ALL if not staying(cycle.problem).any() else What.NONE_CAN_MOVE
+            found = Finding.of(What.NO_ACTION_HELPS, brokers=brokers, goals=goals) if brokers else Finding.of(asked)
         case Outcome.OFFLINE:
             found = Finding.of(What.BROKERS_OFFLINE, brokers=_ids(cycle.problem, cycle.problem.snapshot.offline))
         case Outcome.PARTLY:

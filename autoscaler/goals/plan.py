@@ -13,6 +13,7 @@ from autoscaler.goals.problem import Problem, model_of, problem_of
 from autoscaler.goals.settings import Settings, Strategy
 from autoscaler.goals.snapshot import Bools, Ints, Snapshot, State
 from autoscaler.goals.statistics import Statistics, crowded, statistics, worse
+from autoscaler.goals.stuck import Why, cannot_leave
 from autoscaler.goals.trim import PASSES, trim
 
 
@@ -43,7 +44,7 @@ class Plan:
         was: Statistics before.
         becomes: Statistics afterwards, of a refused plan those that it was refused for.
         refused_for: What would have become worse, by name; empty if nothing.
-        cannot_leave: Partitions of brokers that shall be emptied, by the broker's id, for which no place was found.
+        cannot_leave: Partitions of brokers that shall be emptied, by the broker's id and what keeps them.
         runners_up: By partition.
         forced: Replicas that had to move because of racks or brokers that are emptied.
     """
@@ -55,7 +56,7 @@ class Plan:
     was: Statistics
     becomes: Statistics
     refused_for: tuple[str, ...] = ()
-    cannot_leave: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    cannot_leave: Mapping[tuple[int, Why], tuple[int, ...]] = field(default_factory=dict)
     runners_up: Mapping[int, RunnerUp] = field(default_factory=dict)
     forced: int = 0
 
@@ -80,9 +81,10 @@ def balance(
     problem = problem_of(snapshot, settings, sits_out=sits_out, stays=stays)
     model = model_of(problem, acting, settings.inner)
     left, forced = _forced(problem, model)
+    kept = cannot_leave(problem, State(broker=model.broker, leader=model.leader), left)
     order, runners_up = _chosen(problem, model, settings)
     after = State(broker=model.broker, leader=model.leader)
-    return _checked(problem, after, order, runners_up, forced=forced, cannot_leave=_by_broker(snapshot, left))
+    return _checked(problem, after, order, runners_up, forced=forced, kept=kept)
 
 
 def _forced(problem: Problem, model: Model) -> tuple[Ints, Ints]:
@@ -148,13 +150,6 @@ def _note(snapshot: Snapshot, partition: Ints, log: Log, noted: dict[int, Runner
             noted[p] = RunnerUp(partition=other, target=target, worth_ratio=part)
 
 
-def _by_broker(snapshot: Snapshot, left: Ints) -> dict[int, tuple[int, ...]]:
-    """Return partitions that could not leave by the id of the broker that they are on."""
-    on = snapshot.state.broker[left]
-    names = snapshot.partitions[snapshot.partition[left]]
-    return {int(snapshot.brokers[b]): tuple(sorted(names[on == b].tolist())) for b in np.unique(on)}
-
-
 def _checked(
     problem: Problem,
     after: State,
@@ -162,7 +157,7 @@ def _checked(
     runners_up: dict[int, RunnerUp],
     *,
     forced: Ints,
-    cannot_leave: dict[int, tuple[int, ...]],
+    kept: Mapping[tuple[int, Why], tuple[int, ...]],
 ) -> Plan:
     """Return the plan, without its actions if anything became worse that nothing hard has asked for."""
     before = problem.snapshot.state
@@ -177,7 +172,7 @@ def _checked(
         becomes=becomes,
         runners_up=runners_up,
         forced=len(forced),
-        cannot_leave=cannot_leave,
+        cannot_leave=kept,
     )
     if bad and (not len(forced) or {"crowded_racks", "over_capacity"} & set(bad)):
         return replace(plan, after=before, refused_for=bad)

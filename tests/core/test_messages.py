@@ -51,7 +51,10 @@ SAID: dict[What, tuple[Finding, str]] = {
             "outside the band or above the limit of lag, and no action makes it better: brokers 1",
         ),
         (found(What.BALANCE_REFUSED, worse=["storage"]), "the plan is not carried out, because it would make worse: storage"),
-        (found(What.REST_BALANCED, brokers=3, counted=1), "of 3 brokers 1 takes part, and none of these is outside its bands"),
+        (
+            found(What.REST_BALANCED, brokers=3, counted=1),
+            "only 1 of 3 brokers could be judged: none of these is outside its bands",
+        ),
         (
             found(What.BROKERS_OFFLINE, brokers=["1", "2"]),
             "too many brokers are offline (1, 2): nothing is moved until they are back",
@@ -60,13 +63,13 @@ SAID: dict[What, tuple[Finding, str]] = {
         (
             found(What.BROKERS_NOT_MEASURED, partitions=1, brokers=["2"]),
             (
-                "the rates or sizes of 1 partition (orders-0) are not known or out of date: brokers 2, which hold them, give "
-                "and get nothing until they are measured; look whether each has a leader, and at errors of the measurement"
+                "rates or sizes are unknown or out of date of 1 partition (orders-0): brokers 2, which hold them, take no part; "
+                "look whether each has a leader, and at errors of the measurement"
             ),
         ),
         (
             found(What.NO_RATES_YET),
-            "nothing has been measured yet, so nothing is planned; if this stays, look for errors of the measurement in the log",
+            "nothing is planned, as no rates are measured yet; if this stays, look at errors of the measurement",
         ),
         (found(What.BROKERS_SETTLE, brokers=["2"]), "no part is taken, until what was moved is measured, by brokers 2"),
         (
@@ -78,7 +81,28 @@ SAID: dict[What, tuple[Finding, str]] = {
             "broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8.5 GB",
         ),
         (found(What.BROKER_LOADS, broker=3, leaders=3, leaders_mean=3.5), "the loads of broker 3 by goal"),
-        (found(What.BROKER_NOT_EMPTIED, partitions=1, broker=3), "no broker takes from broker 3: 1 partition (orders-0)"),
+        (
+            found(What.BROKER_NOT_EMPTIED, partitions=1, broker=3, why="away"),
+            "broker 3 is not emptied of 1 partition (orders-0): the brokers that could hold them take no part now",
+        ),
+        (
+            found(What.LEAVING_ALL),
+            "leaving names every broker, so none is left to move anything to: name those only that shall be emptied",
+        ),
+        (found(What.NONE_CAN_MOVE), "replicas should move, and none of them can"),
+        (
+            found(What.HELD_EVERYWHERE),
+            "every broker holds a replica of every partition: only leaderships can move until a broker is added",
+        ),
+        (
+            found(What.RACK_EMPTIED, partitions=1, brokers=["2", "5"]),
+            "leaving empties a whole rack (brokers 2, 5): replicas share one of the others then, of 1 partition (orders-0)",
+        ),
+        (
+            found(What.RACK_SHARED, partitions=1),
+            "replicas of 1 partition (orders-0) share a rack although there are others, and none can be moved to another one",
+        ),
+        (found(What.NAMES_NOTHING, setting="leaving", names=["7", "8"]), "leaving names what the cluster does not have: 7, 8"),
         (
             found(What.LEADERSHIP_MOVED, partitions=1, source=0, target=2, score=0.61, lag_before=0.5, lag_after=0.72),
             "orders-0: broker 2 leads in place of broker 0 (lag 0.5 → 0.72, score 0.61)",

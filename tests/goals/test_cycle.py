@@ -96,16 +96,14 @@ def test_brokers_that_are_not_measured_are_named_and_nothing_is_said_of_their_ba
     assert even.bytes_in is not None
     missing, old = even.bytes_in.copy(), np.zeros(6)
     missing[0], old[3] = np.nan, 61.0
-    unknown = (
-        "the rates or sizes of 2 partitions (orders-0, orders-3) are not known or out of date: brokers 0, 1, which hold them"
-    )
+    unknown = "rates or sizes are unknown or out of date of 2 partitions (orders-0, orders-3): brokers 0, 1, which hold them"
     part = ran([replace(even, bytes_in=missing, age_s=old)], BYTES_IN)[0]
     assert part.outcome is Outcome.PARTLY
     found = said(part)
-    assert found[0] == "of 3 brokers 1 takes part, and none of these is outside its bands"
+    assert found[0] == "only 1 of 3 brokers could be judged: none of these is outside its bands"
     assert found[1].startswith(unknown)
     none = said(ran([replace(even, bytes_in=np.full(6, np.nan))], BYTES_IN)[0])
-    assert none[0] == "of 3 brokers none takes part: what they have is not known, and nothing is planned"
+    assert none[0] == "only 0 of 3 brokers could be judged: none of these is outside its bands"
     assert not [s for s in (*found, *none) if "every broker" in s]
 
 
@@ -113,7 +111,7 @@ def test_a_broker_that_settles_or_is_offline_keeps_it_from_saying_that_all_are_i
     even = of_rates(*[[10.0]] * 11)
     away = decide(replace(even, offline=flags(11, [2])), Memory(), BYTES_IN, 0.0)
     assert said(away) == [
-        "of 11 brokers 10 take part, and none of these is outside its bands",
+        "only 10 of 11 brokers could be judged: none of these is outside its bands",
         "no part is taken, because they are offline, by brokers 2",
     ]
     memory = decide(even, Memory(), BYTES_IN, 0.0).memory.moved([4], 50.0)

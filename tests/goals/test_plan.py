@@ -90,7 +90,7 @@ def test_what_cannot_leave_a_broker_is_named() -> None:
     capacity = {"storage": np.array([12.0, 12.0, np.inf]) * MIB}
     snapshot = of_replicas([[0], [1], [2], [2]], size=[10, 10, 5, 1], leaving=[2], capacity=capacity)
     plan = balance(snapshot, STORAGE)
-    assert plan.cannot_leave == {2: (2,)}
+    assert plan.cannot_leave == {(2, "full"): (2,)}
     assert [a.partition for a in plan.actions] == [3]
 
 
