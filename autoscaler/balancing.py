@@ -17,7 +17,20 @@ from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
 from autoscaler.brokers.view import View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
-from autoscaler.goals import GOALS, Action, Memory, Settings, Snapshot, State, batches, decide, estimate, loads_explained
+from autoscaler.goals import (
+    GOALS,
+    Action,
+    Memory,
+    Name,
+    Settings,
+    Snapshot,
+    State,
+    batches,
+    decide,
+    estimate,
+    loads_explained,
+    ranked,
+)
 from autoscaler.goals import explained as findings_of
 from autoscaler.model import Finding, TopicPartition, What
 from autoscaler.ports import Clock
@@ -260,10 +273,9 @@ def unmatched_names(balance: Balance, view: View) -> tuple[Finding, ...]:
 
 def settings_of(balance: Balance, view: View) -> Settings:
     """Return what the configuration says of a plan; topics are numbered as in the snapshot of this view."""
-    by_name = {str(g.name): g for g in GOALS}
     topics = sorted({p.topic for p, h in view.partitions.items() if h.replicas})
     return Settings(
-        goals=tuple(by_name[n] for n in balance.goals or by_name),
+        goals=ranked([Name(n) for n in balance.goals]) or GOALS,
         excluded=frozenset(i for i, t in enumerate(topics) if means(balance.excluded, t)),
         internal=frozenset(i for i, t in enumerate(topics) if not is_measured(t)),
         rounds=balance.rounds,

@@ -26,7 +26,7 @@ class Balance(BaseModel):
     mode: Literal["advise", "act"] = "advise"
     """advise computes and records every plan and changes nothing; act carries it out"""
     goals: tuple[Load, ...] = ()
-    """loads to make alike on all brokers, each as much as any other; []: bytes_in, bytes_out, storage, replicas, leaders"""
+    """loads to make alike on all brokers, first the most important; []: bytes_in, bytes_out, storage, replicas, leaders"""
     every_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60.0
     """seconds between two looks at brokers and replicas; while a batch runs, between looks at it ten at most"""
     throttle_bytes_per_s: Annotated[Bytes, Field(ge=1)] | None = 50e6

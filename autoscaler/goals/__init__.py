@@ -21,7 +21,7 @@ from autoscaler.goals.actions import (
 )
 from autoscaler.goals.cycle import Cycle, Memory, Outcome, decide
 from autoscaler.goals.explain import actions_explained, explained, loads_explained
-from autoscaler.goals.goal import CATALOGUE, GOALS, HARD, Goal, Name
+from autoscaler.goals.goal import CATALOGUE, GOALS, HARD, Goal, Name, ranked
 from autoscaler.goals.plan import Plan, RunnerUp, balance
 from autoscaler.goals.problem import Problem, problem_of
 from autoscaler.goals.rightsizing import Provision, provision
@@ -68,6 +68,7 @@ __all__ = [
     "of_owners",
     "problem_of",
     "provision",
+    "ranked",
     "statistics",
     "target_replicas",
     "weighted",

@@ -1,7 +1,7 @@
 """What a cluster can be balanced by: the goals, which data each needs, and what is done without. Part of *goals*."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -140,13 +140,21 @@ HARD: Mapping[Name, str] = {
 }
 DEFAULT_WIDTH = 100.0 * MIB
 DEFAULT_IDLE = 1.0 * MIB
-GOALS: tuple[Goal, ...] = (  # in order of priority
+GOALS: tuple[Goal, ...] = (
     Goal(name=Name.BYTES_IN, idle=DEFAULT_IDLE),
     Goal(name=Name.BYTES_OUT, idle=DEFAULT_IDLE),
     Goal(name=Name.STORAGE, idle=1024 * MIB),
     Goal(name=Name.REPLICAS, weight=0.5),
     Goal(name=Name.LEADERS, weight=0.5),
 )
+
+_LESS = 0.25  # what a goal counts beside the one before it
+
+
+def ranked(names: Sequence[Name]) -> tuple[Goal, ...]:
+    """Return these goals in order of priority: where not all of them can be had, an earlier one comes nearer to its band."""
+    by_name = {g.name: g for g in GOALS}
+    return tuple(replace(by_name[n], weight=_LESS**rank) for rank, n in enumerate(names))
 
 
 def missing(load: Name, snapshot: Snapshot) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ class Problem:
 
     Attributes:
         snapshot: Of which cluster.
-        goals: Those whose data is there, in order of priority.
+        goals: Those whose data is there, in their order.
         loads: Their names, then those of loads that are limited only; in this order they are columns of the arrays below.
         left_out: Goals and limited loads whose data is not there, with what they lack.
         follow: float64[partitions, loads], what a replica puts on its broker.

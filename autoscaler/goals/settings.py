@@ -1,4 +1,4 @@
-"""What an operator chooses: goals by priority, which limits are hard, how steady, in which batches. Part of *goals*."""
+"""What an operator chooses: goals and what they count, which limits are hard, how steady, in which batches. Part of *goals*."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +20,7 @@ class Settings:
     """How a cluster is balanced.
 
     Attributes:
-        goals: By which loads; an earlier one is never made worse for a later one.
+        goals: By which loads; none is made worse for another one.
         hard: Which limits no action may break.
         strategy: How actions are chosen.
         excluded: Topics whose load counts and which do not move.

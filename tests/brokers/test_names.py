@@ -7,6 +7,7 @@ from autoscaler.balancing import settings_of, unmatched_names
 from autoscaler.brokers.view import View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
+from autoscaler.goals import GOALS
 from tests.brokers.fake_cluster import FakeCluster, holders, tp
 from tests.brokers.test_balancing import QUICK, Case
 
@@ -33,6 +34,12 @@ def test_they_are_said_by_the_loop_once() -> None:
     case.looks(case.job(), 3)
     found = [in_words(f) for r in case.rows for f in r.findings]
     assert found.count("leaving names what the cluster does not have: 7") >= 1
+
+
+def test_goals_that_are_named_are_in_order_of_priority_and_weigh_alike_where_none_is() -> None:
+    goals = settings_of(Balance(goals=("storage", "bytes_in")), view()).goals
+    assert [(g.name, g.weight) for g in goals] == [("storage", 1.0), ("bytes_in", 0.25)]
+    assert settings_of(Balance(), view()).goals == GOALS
 
 
 def test_excluded_takes_patterns_as_topics_of_groups_do() -> None:
