@@ -24,12 +24,14 @@ from autoscaler.goals import (
     Name,
     Settings,
     Snapshot,
-    State,
     batches,
     decide,
     estimate,
     loads_explained,
+    obstacles,
+    problem_of,
     ranked,
+    see,
 )
 from autoscaler.goals import explained as findings_of
 from autoscaler.model import Finding, TopicPartition, What
@@ -69,9 +71,8 @@ class Waiting:
     """A plan that is carried out batch by batch."""
 
     id: str
-    snapshot: Snapshot
-    state: State
     batches: deque[tuple[Action, ...]]
+    forced: bool  # it empties brokers or spreads racks
 
 
 @dataclass
@@ -109,7 +110,7 @@ class Balancer:
         if self.journal != NOTHING:
             self._go_on()
         elif self.waiting is not None:
-            self._begin(self.waiting)
+            self._go_on_with(self.waiting)
         else:
             self._decide()
         running = self.journal != NOTHING or self.waiting is not None
@@ -131,9 +132,8 @@ class Balancer:
             self._tell((Finding.of(What.NO_RATES_YET),))
             return
         now, view = self.world.clock.monotonic(), self.world.admin.observe(())
-        self.numbers = numbered({p: n for p, n in self.numbers.items() if p in view.partitions}, view.partitions)
-        snapshot = snapshot_of(view, rates, self.numbers, wanted_of(self.balance))
-        settings = settings_of(self.balance, view)
+        self.numbers = {p: n for p, n in self.numbers.items() if p in view.partitions}
+        snapshot, settings = self._snapshot(view, rates), settings_of(self.balance, view)
         cycle = decide(snapshot, self.memory, settings, now)
         self.memory = cycle.memory
         label = {n: p for p, n in self.numbers.items()}
@@ -155,19 +155,36 @@ class Balancer:
                 self._record_plan(found, "held" if held else "advised")
             return
         plan = self._record_plan(found, "planned")
-        self.waiting = Waiting(plan, snapshot, cycle.plan.before, deque(batches(snapshot, actions, settings)))
-        self._begin(self.waiting)
+        self.waiting = Waiting(plan, deque(batches(snapshot, actions, settings)), forced=cycle.plan.forced > 0)
+        self._begin(self.waiting, snapshot)
+
+    def _snapshot(self, view: View, rates: Mapping[TopicPartition, Rate]) -> Snapshot:
+        """Return what is known now; partitions that have come since keep the numbers that they get."""
+        self.numbers = numbered(self.numbers, view.partitions)
+        return snapshot_of(view, rates, self.numbers, wanted_of(self.balance))
+
+    def _go_on_with(self, waiting: Waiting) -> None:
+        """Begin the next batch of a plan, if the rest of it is still right by what is measured now; else plan anew."""
+        view, now = self.world.admin.observe(()), self.world.clock.monotonic()
+        snapshot, settings = self._snapshot(view, self.world.rates()), settings_of(self.balance, view)
+        seen = see(snapshot, self.memory, settings, now)
+        self.memory = seen.memory
+        rest = [a for batch in waiting.batches for a in batch]
+        if found := obstacles(problem_of(seen.problem.snapshot, settings), waiting.batches[0], rest, forced=waiting.forced):
+            self._tell(found)
+            self.waiting = None
+        else:
+            self._begin(waiting, snapshot)
 
     def _waits(self, partitions: Sequence[TopicPartition]) -> tuple[Finding, ...]:
         """Return what holds a plan of which nothing can begin, because the consumers of all its topics are handed over."""
         busy = self.world.busy()
         return (Finding.of(What.CONSUMERS_MOVE, partitions=partitions),) if all(p.topic in busy for p in partitions) else ()
 
-    def _begin(self, waiting: Waiting) -> None:
+    def _begin(self, waiting: Waiting, snapshot: Snapshot) -> None:
         """Begin the next batch of a plan; what does not fit any more is left to the next plan."""
-        batch = waiting.batches[0]
         names = {n: p for p, n in self.numbers.items()}
-        moves, state = moves_of(waiting.snapshot, waiting.state, batch)
+        moves = moves_of(snapshot, waiting.batches[0])
         wanted = {names[n]: m for n, m in moves.items()}
         view = self.world.admin.observe({p.topic for p in wanted})
         wanted = {p: _as_it_stands(view, p, m) for p, m in wanted.items()}
@@ -177,7 +194,7 @@ class Balancer:
             self.waiting = None  # it is planned again from what is measured then
             return
         waiting.batches.popleft()
-        self.waiting = replace(waiting, state=state) if waiting.batches else None
+        self.waiting = waiting if waiting.batches else None
         if step.commands:
             self._carry_out(step)
             self._record([self._outcome(p, "begun", m) for p, m in self.journal.moves.items()])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.brokers.journal import NOTHING, Journal, Move
 from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Command, Elect, Reassign, SetThrottle, Setting, View
-from autoscaler.goals import Action, Snapshot, State, applied, target_replicas
+from autoscaler.goals import Action, Snapshot, fitting, target_replicas
 from autoscaler.model import Finding, TopicPartition, What
 
 _DOUBTED = frozenset({"cancelled", "changed", "gone"})  # a broker may not know yet what the controller knows: asked twice
@@ -36,18 +36,18 @@ class Step:
     findings: tuple[Finding, ...] = ()
 
 
-def moves_of(snapshot: Snapshot, state: State, batch: Sequence[Action]) -> tuple[dict[int, Move], State]:
-    """Return the reassignment of each partition of a batch, by its number, and the state after the batch.
+def moves_of(snapshot: Snapshot, batch: Sequence[Action]) -> dict[int, Move]:
+    """Return the reassignment of each partition of a batch, by its number, without what does not fit what is there now.
 
     Args:
-        snapshot: That the plan was made of.
-        state: Before the batch.
+        snapshot: As it is now.
         batch: One of ``goals.batches``.
     """
-    after = applied(snapshot, state, batch)
-    touched = dict.fromkeys(a.partition for a in batch)
-    found = {p: (target_replicas(snapshot, state, p), target_replicas(snapshot, after, p)) for p in touched}
-    return {p: Move(before=a, after=b) for p, (a, b) in found.items()}, after
+    before = snapshot.state
+    after, fits = fitting(snapshot, before, batch)
+    touched = dict.fromkeys(a.partition for a in fits)
+    found = {p: (target_replicas(snapshot, before, p), target_replicas(snapshot, after, p)) for p in touched}
+    return {p: Move(before=a, after=b) for p, (a, b) in found.items()}
 
 
 def foreign(view: View, journal: Journal) -> tuple[TopicPartition, ...]:

@@ -168,6 +168,7 @@ def _overloaded(f: Finding) -> str:
     return _said(f"consumer {{consumer}} with {{load}}{others} above {{limit}}{takes}", f)
 
 
+_ANEW = "the rest of the plan is planned anew"
 _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.FAILED: "{error}",
     What.FOREIGN_MEMBERS: (
@@ -405,6 +406,9 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.HELD_EVERYWHERE: "every broker holds a replica of every partition: only leaderships can move until a broker is added",
     What.RACK_EMPTIED: "leaving empties a whole rack (brokers {brokers}): replicas share one of the others then, of {those}",
     What.RACK_SHARED: "replicas of {those} share a rack although there are others, and none can be moved to another one",
+    What.TARGETS_AWAY: f"{_ANEW}: brokers {{brokers}}, which were to get something, take no part now",
+    What.LIMIT_IN_THE_WAY: f"{_ANEW}: broker {{broker}} would have {{load}} of {{goal}}, above the {{most}} that are left to it",
+    What.PLAN_WORSENS: f"{_ANEW}: by what is measured now it would make worse: {{worse}}",
     What.NAMES_NOTHING: "{setting} names what the cluster does not have: {names}",
     What.BROKER_FULL: lambda f: _said(
         "broker {broker} has no room for replicas: it stores {load}, and its disk (disk_ratio) or limits leave it {most}"

@@ -104,19 +104,32 @@ def applied(snapshot: Snapshot, state: State, actions: Sequence[Action]) -> Stat
     Raises:
         ValueError: An action's source is not there, or its target has a replica already or none to lead.
     """
-    broker, leader = state.broker.copy(), state.leader.copy()
-    first, position = snapshot.first, {int(b): i for i, b in enumerate(snapshot.brokers)}
-    for action in actions:
-        p = int(np.searchsorted(snapshot.partitions, action.partition))
-        rows = {int(broker[r]): r for r in range(first[p], first[p + 1])}
-        a, b = position[action.source], position[action.target]
-        if a not in rows or (b in rows) != isinstance(action, MoveLeadership):
+    after, fits = fitting(snapshot, state, actions)
+    for n, action in enumerate(actions):
+        if n == len(fits) or fits[n] != action:
             raise ValueError(f"{action} does not fit what is there")
-        if isinstance(action, MoveLeadership):
+    return after
+
+
+def fitting(snapshot: Snapshot, state: State, actions: Sequence[Action]) -> tuple[State, tuple[Action, ...]]:
+    """Return the state after those actions that fit what is there, each after the ones before it, and which these are."""
+    broker, leader, fits = state.broker.copy(), state.leader.copy(), list[Action]()
+    first, position = snapshot.first, {int(b): i for i, b in enumerate(snapshot.brokers)}
+    number = {int(n): p for p, n in enumerate(snapshot.partitions)}
+    for action in actions:
+        p, a, b = number.get(action.partition), position.get(action.source), position.get(action.target)
+        if p is None or a is None or b is None:
+            continue
+        rows = {int(broker[r]): r for r in range(first[p], first[p + 1])}
+        leads = a == broker[leader[p]]
+        if isinstance(action, MoveLeadership) and leads and b in rows:
             leader[p] = rows[b]
-        else:
+        elif isinstance(action, MoveReplica) and a in rows and b not in rows:
             broker[rows[a]] = b
-    return State(broker=broker, leader=leader)
+        else:
+            continue
+        fits.append(action)
+    return State(broker=broker, leader=leader), tuple(fits)
 
 
 def target_replicas(snapshot: Snapshot, state: State, partition: int) -> tuple[int, ...]:

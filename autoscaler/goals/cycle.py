@@ -79,15 +79,27 @@ class Cycle:
     outside: Mapping[tuple[int, Name], int] = field(default_factory=dict)
 
 
-def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -> Cycle:
-    """Decide what to move now, if anything.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a cycle judges by.
 
-    Args:
-        snapshot: What was measured.
-        memory: What the cycle before has left; ``Memory()`` at first.
-        settings: What is wanted.
-        now: Seconds on any clock that does not go back.
+    Attributes:
+        problem: Smoothed loads, bands and limits.
+        memory: For the next cycle.
+        moved_at: float64[partitions], when each was last moved; -inf for never.
+        settling: bool[brokers], those with a partition that was moved after it was last measured: they take no part.
+        outside: bool[brokers, loads], beyond doubt.
     """
+
+    problem: Problem
+    memory: Memory
+    moved_at: Floats
+    settling: Bools
+    outside: Bools
+
+
+def see(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -> Seen:
+    """Smooth the loads and look who is outside; the arguments are those of ``decide``."""
     share = _share(memory, settings, now)
     smooth, moved_at = _smoothed(snapshot, memory, share)
     settling = _settling(smooth, moved_at, now)
@@ -97,17 +109,31 @@ def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -
     noise, spread = _noise(problem, memory, raw - loads, share)
     outside = _outside(problem, loads, settings.confidence * np.sqrt(noise * spread))
     keys = _keys(problem)
-    rounds = {keys[b][g]: memory.rounds.get(keys[b][g], 0) + 1 for b, g in zip(*np.nonzero(outside), strict=True)}
     left = Memory(
         at=now,
         partitions=smooth.partitions,
         loads={n: getattr(smooth, n) for n in LOADS if getattr(smooth, n) is not None},
         moved_at=moved_at,
-        rounds=rounds,
+        rounds={keys[b][g]: memory.rounds.get(keys[b][g], 0) + 1 for b, g in zip(*np.nonzero(outside), strict=True)},
         noise={keys[b][g]: float(noise[b, g]) for b, g in np.ndindex(noise.shape)},
         spread=spread,
     )
-    ids = tuple(smooth.brokers[settling].tolist())
+    return Seen(problem=problem, memory=left, moved_at=moved_at, settling=settling, outside=outside)
+
+
+def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -> Cycle:
+    """Decide what to move now, if anything.
+
+    Args:
+        snapshot: What was measured.
+        memory: What the cycle before has left; ``Memory()`` at first.
+        settings: What is wanted.
+        now: Seconds on any clock that does not go back.
+    """
+    seen = see(snapshot, memory, settings, now)
+    problem, smooth, outside = seen.problem, seen.problem.snapshot, seen.outside
+    left, rounds, keys = seen.memory, seen.memory.rounds, _keys(seen.problem)
+    ids = tuple(smooth.brokers[seen.settling].tolist())
     if snapshot.offline.sum() > settings.offline_ratio * len(snapshot.brokers):
         return Cycle(outcome=Outcome.OFFLINE, plan=None, memory=left, problem=problem, settling=ids, outside=rounds)
     acting = np.zeros(outside.shape, np.bool_)
@@ -118,7 +144,7 @@ def decide(snapshot: Snapshot, memory: Memory, settings: Settings, now: float) -
         whole = bool((problem.counted | smooth.leaving).all())
         outcome = Outcome.NOT_LONG if outside.any() else Outcome.BALANCED if whole else Outcome.PARTLY
         return Cycle(outcome=outcome, plan=None, memory=left, problem=problem, settling=ids, outside=rounds)
-    plan = balance(smooth, settings, acting=acting, sits_out=settling, stays=now - moved_at < settings.cooldown_s)
+    plan = balance(smooth, settings, acting=acting, sits_out=seen.settling, stays=now - seen.moved_at < settings.cooldown_s)
     outcome = Outcome.REFUSED if plan.refused_for else Outcome.ACT if plan.actions else Outcome.NOTHING_HELPS
     return Cycle(outcome=outcome, plan=plan, memory=left, problem=problem, settling=ids, outside=rounds)
 

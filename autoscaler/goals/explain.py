@@ -21,6 +21,11 @@ _SAME = 1e-9
 _UNITS = {Name.BYTES_IN: "_bytes_per_s", Name.BYTES_OUT: "_bytes_per_s", Name.STORAGE: "_bytes"}
 
 
+def unit_of(load: Name) -> str:
+    """Return what the name of a number of this load ends in."""
+    return _UNITS.get(load, "")
+
+
 def actions_explained(plan: Plan, label: Label) -> Iterator[Finding]:
     """Return a finding for each action of a plan, in order, as if the ones before it were done.
 
@@ -131,7 +136,7 @@ def _full(problem: Problem) -> Iterator[Finding]:
         room = problem.limit[:, g] - loads[:, g]
         for b in np.flatnonzero(problem.counted & (room < loads[:, g].sum() / replicas)).tolist():
             ends = {"load": float(loads[b, g]), "most": float(problem.limit[b, g])}
-            numbers = {f"{n}{_UNITS.get(name, '')}": v for n, v in ends.items()}
+            numbers = {f"{n}{unit_of(name)}": v for n, v in ends.items()}
             yield Finding.of(What.BROKER_FULL, numbers={"broker": int(problem.snapshot.brokers[b]), **numbers}, goal=str(name))
 
 

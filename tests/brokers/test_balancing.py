@@ -9,7 +9,7 @@ from autoscaler.balancing import Balancer, World
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.measured import Rate
 from autoscaler.brokers.ports import Entry
-from autoscaler.brokers.view import Holders, Reassign, Setting
+from autoscaler.brokers.view import Broker, Holders, Reassign, Setting
 from autoscaler.config.balance import Balance
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition, What
@@ -32,12 +32,12 @@ class Case:
     busy: frozenset[str] = frozenset()
     measured: bool = True
     age_s: float = 0.0
+    mib_per_s: Sequence[float] = (4.0,) * 12
 
     def job(self) -> Balancer:
-        rates = {p: Rate(4 * MIB, self.age_s) for p in self.cluster.partitions} if self.measured else {}
         self.cluster.sizes = dict.fromkeys(self.cluster.partitions, 1e6)
         world = World(
-            admin=self.cluster, journal=self.shared.opened(), rates=lambda: rates, busy=lambda: self.busy, record=self.take,
+            admin=self.cluster, journal=self.shared.opened(), rates=self.rates, busy=lambda: self.busy, record=self.take,
             clock=self.clock,
         )  # fmt: skip
         found = Balancer(self.balance, world)
@@ -45,8 +45,23 @@ class Case:
             found.take_over()
         return found
 
+    def rates(self) -> dict[TopicPartition, Rate]:
+        found = dict(zip(self.cluster.partitions, self.mib_per_s, strict=False)) if self.measured else {}
+        return {p: Rate(x * MIB, self.age_s) for p, x in found.items()}
+
     def take(self, rows: Sequence[Entry]) -> None:
         self.rows += rows
+
+    def change(self, *, hot: int = 0, **changed: object) -> None:
+        """Let the cluster change; ``hot`` is a broker whose partitions are written to ten times as much from now on."""
+        for name, value in changed.items():
+            setattr(self if name == "age_s" else self.cluster, name, value)
+        self.mib_per_s = [40.0 if hot in h.replicas else 4.0 for h in self.cluster.partitions.values()]
+
+    def first_batch(self, job: Balancer) -> None:
+        """Let the first batch of a plan end, and no other begin."""
+        while job.waiting is None or job.journal != NOTHING:
+            self.clock.advance(job.look())
 
     def looks(self, job: Balancer, count: int = 40) -> None:
         for _ in range(count):
@@ -126,6 +141,41 @@ def test_nothing_begins_while_another_tool_reassigns_or_replicas_are_missing() -
         assert case.cluster.commands == []
         assert what in case.said()
         assert {r.status for r in case.rows if r.kind == "action"} == {"held"}
+
+
+def test_before_each_batch_of_a_plan_it_looks_whether_the_rest_of_it_still_holds() -> None:
+    disk = Broker(disk_bytes=1e9, free_bytes=1e9)
+    for changed, what in (
+        ({"brokers": {1: disk, 2: disk, 3: disk}}, What.TARGETS_AWAY),
+        ({"brokers": {1: disk, 2: disk, 3: disk, 4: Broker(disk_bytes=1e9, free_bytes=0.0)}}, What.LIMIT_IN_THE_WAY),
+        ({"hot": 4}, What.PLAN_WORSENS),
+        ({"age_s": 999.0}, What.TARGETS_AWAY),
+    ):
+        case = Case()
+        case.cluster.brokers = dict.fromkeys((1, 2, 3, 4), disk)
+        job = case.job()
+        case.first_batch(job)
+        begun = len(case.cluster.commands)
+        case.change(**changed)
+        case.clock.advance(job.look())
+        assert what in case.said()
+        assert len(case.cluster.commands) == begun
+        assert job.waiting is None, "it is planned anew"
+
+
+def test_the_rest_of_a_plan_is_not_taken_for_partitions_that_came_meanwhile() -> None:
+    case = Case()
+    job = case.job()
+    case.first_batch(job)
+    assert job.waiting is not None
+    left = {a.partition for batch in job.waiting.batches for a in batch}
+    gone = [p for p, n in job.numbers.items() if n in left]
+    for p in gone:
+        del case.cluster.partitions[p]
+        case.cluster.partitions[tp(p.partition, "new")] = holders(1, 2)
+    begun = len(case.cluster.commands)
+    case.clock.advance(job.look())
+    assert len(case.cluster.commands) == begun
 
 
 def test_topics_whose_consumers_are_handed_over_wait() -> None:

@@ -102,6 +102,18 @@ SAID: dict[What, tuple[Finding, str]] = {
             found(What.RACK_SHARED, partitions=1),
             "replicas of 1 partition (orders-0) share a rack although there are others, and none can be moved to another one",
         ),
+        (
+            found(What.TARGETS_AWAY, brokers=["4"]),
+            "the rest of the plan is planned anew: brokers 4, which were to get something, take no part now",
+        ),
+        (
+            found(What.LIMIT_IN_THE_WAY, goal="storage", broker=3, load_bytes=9e9, most_bytes=8.5e9),
+            "the rest of the plan is planned anew: broker 3 would have 9 GB of storage, above the 8.5 GB that are left to it",
+        ),
+        (
+            found(What.PLAN_WORSENS, worse=["lag"]),
+            "the rest of the plan is planned anew: by what is measured now it would make worse: lag",
+        ),
         (found(What.NAMES_NOTHING, setting="leaving", names=["7", "8"]), "leaving names what the cluster does not have: 7, 8"),
         (
             found(What.LEADERSHIP_MOVED, partitions=1, source=0, target=2, score=0.61, lag_before=0.5, lag_after=0.72),
