@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of, proceed
 from autoscaler.brokers.journal import NOTHING, Journal, Move
-from autoscaler.brokers.measured import Rate, Wanted, is_measured, numbered, snapshot_of
+from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
 from autoscaler.brokers.view import View
 from autoscaler.config.balance import Balance
@@ -294,7 +294,6 @@ def settings_of(balance: Balance, view: View) -> Settings:
     return Settings(
         goals=ranked([Name(n) for n in balance.goals]) or GOALS,
         excluded=frozenset(i for i, t in enumerate(topics) if means(balance.excluded, t)),
-        internal=frozenset(i for i, t in enumerate(topics) if not is_measured(t)),
         rounds=balance.rounds,
         smoothing_s=balance.smoothing_s,
         cooldown_s=balance.stays_s,

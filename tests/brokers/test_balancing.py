@@ -169,7 +169,7 @@ def test_the_rest_of_a_plan_is_not_taken_for_partitions_that_came_meanwhile() ->
     case.first_batch(job)
     assert job.waiting is not None
     left = {a.partition for batch in job.waiting.batches for a in batch}
-    gone = [p for p, n in job.numbers.items() if n in left]
+    gone = [p for p, n in job.numbers.items() if n >= min(left)]
     for p in gone:
         del case.cluster.partitions[p]
         case.cluster.partitions[tp(p.partition, "new")] = holders(1, 2)
