@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoscaler.cli.whole_file import write_whole
+from autoscaler.cli.whole_file import alone, write_whole
 from autoscaler.config.edit import with_holds
 from autoscaler.config.settings import load
 from autoscaler.errors import SettingsError
@@ -21,22 +21,31 @@ def hold(args: argparse.Namespace) -> int:
     path = Path(args.config)
     load(path, connects=False)  # says what is wrong before anything is changed
     wanted = _wanted(args)
-    text = path.read_bytes().decode("utf-8")
-    changed = with_holds(text, args.group, wanted)
-    if changed == text:
+    with alone(path):
+        changed = _changed(path, args.group, wanted)
+    said = ", ".join(f"holds.{key} is {'not set' if value == 'null' else value}" for key, value in wanted.items())
+    if not changed:
         sys.stdout.write(f"{args.group}: it is so already in {path}\n")
         return 0
-
-    def check(beside: Path) -> None:
-        found = next(g for g in load(beside, connects=False).groups if g.group == args.group)
-        said = {"paused": found.paused or "null", "pinned": "null" if found.pinned is None else str(found.pinned)}
-        if any(said[key] != value for key, value in wanted.items()):
-            raise SettingsError((f"groups: holds of group {args.group!r} is not changed here: change it in the file yourself",))
-
-    write_whole(path, changed, check)
-    said = ", ".join(f"holds.{key} is {value}" for key, value in wanted.items())
     sys.stdout.write(f"{args.group}: {said} in {path}; a job that runs with this file goes by it from its next cycles on\n")
     return 0
+
+
+def _changed(path: Path, group: str, wanted: Mapping[str, str]) -> bool:
+    """Change the file, and say whether there was anything to change."""
+    text = path.read_bytes().decode("utf-8")
+    changed = with_holds(text, group, wanted)
+    if changed == text:
+        return False
+
+    def check(beside: Path) -> None:
+        found = next(g for g in load(beside, connects=False).groups if g.group == group)
+        said = {"paused": found.paused or "null", "pinned": "null" if found.pinned is None else str(found.pinned)}
+        if any(said[key] != value for key, value in wanted.items()):
+            raise SettingsError((f"groups: holds of group {group!r} is not changed here: change it in the file yourself",))
+
+    write_whole(path, changed, check)
+    return True
 
 
 def _wanted(args: argparse.Namespace) -> Mapping[str, str]:

@@ -1,10 +1,15 @@
 """``autoscaler pause``, ``pin`` and ``resume``: a file that is followed, changed as a whole or not at all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from autoscaler.cli import whole_file
+from autoscaler.cli.whole_file import alone
 from autoscaler.config.settings import Group, load
+from autoscaler.errors import PermanentError
 from tests.cli import commands
 
 CONFIG = """\
@@ -67,3 +72,20 @@ def test_a_link_stays_one_and_its_file_is_changed(file: Path, tmp_path: Path) ->
     assert commands.run("pause", "orders", "--config", link).returncode == 0
     assert link.is_symlink()
     assert group(file).paused == "all"
+
+
+def test_commands_at_the_same_time_each_find_what_the_other_wrote(file: Path) -> None:
+    """Several groups are held by commands that all start at once: not one hold may be lost."""
+    names = [f"g{n}" for n in range(8)]
+    file.write_text(file.read_text() + "".join(f"  - {{group: {name}, topics: [orders]}}\n" for name in names))
+    command = [sys.executable, "-m", "autoscaler.cli", "pause", "--config", str(file)]
+    running = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for name in names]
+    said = [one.communicate(timeout=60)[0] for one in running]
+    assert [one.returncode for one in running] == [0] * len(names), said
+    assert {g.group: g.paused for g in load(file, connects=False).groups} == {"orders": None} | dict.fromkeys(names, "all")
+
+
+def test_a_file_that_another_command_keeps_is_left_after_a_while(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_file, "_WAIT_S", 0.2)
+    with alone(file), pytest.raises(PermanentError, match="another command is changing it"), alone(file):
+        pass

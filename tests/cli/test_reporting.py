@@ -126,6 +126,15 @@ def test_a_full_disk_leaves_the_report_that_was_there(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == "after"
 
 
+def test_a_new_file_may_be_read_by_those_that_the_user_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "new", "text")
+    finally:
+        os.umask(before)
+    assert oct((tmp_path / "new").stat().st_mode & 0o777) == "0o640"
+
+
 def test_what_is_no_regular_file_stays_what_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -54,12 +54,43 @@ def test_only_what_is_asked_for_changes(form: str, holds: dict[str, str]) -> Non
     assert with_holds(changed, "orders", holds) == changed
 
 
-def test_a_pause_that_is_taken_back_leaves_what_there_was() -> None:
+@pytest.mark.parametrize("form", sorted(x for x, text in FORMS.items() if "holds:" not in text or "stuck" in text))
+def test_a_hold_that_is_taken_back_leaves_the_file_as_it_was(form: str) -> None:
+    text = HEAD + FORMS[form].replace("      pinned: 3\n", "")
+    held = with_holds(text, "orders", {"paused": "all", "pinned": "6"})
+    resumed = with_holds(held, "orders", {"paused": "null", "pinned": "null"})
+    assert resumed == text
+
+
+def test_only_the_taken_back_hold_goes_and_a_comment_beside_it_stays() -> None:
     text = HEAD + FORMS["holds"]
-    paused = with_holds(text, "orders", {"paused": "all"})
-    assert block(with_holds(paused, "orders", {"paused": "null"})) == block(text) | {
-        "holds": {"paused": None, "stuck_after": "2m", "pinned": 3}
-    }
+    resumed = with_holds(text, "orders", {"paused": "null", "pinned": "null"})
+    assert resumed == text.replace("      pinned: 3\n", "")
+    noted = text.replace("pinned: 3", "pinned: 3  # until the sale is over")
+    assert with_holds(noted, "orders", {"pinned": "null"}) == noted.replace("pinned: 3", "pinned: null")
+
+
+def test_line_ends_stay_what_they_are() -> None:
+    text = HEAD.replace("\n", "\r\n") + FORMS["windows line ends"]
+    changed = with_holds(text, "orders", {"paused": "all"})
+    assert changed.replace("    holds: {paused: all}\r\n", "") == text
+
+
+MERGED = "x: &x {topics: [o], holds: {stuck_after: 1m, pinned: 2}}\ngroups:\n  - {<<: *x, group: orders}\n"
+MERGED_HOLDS = "x: &x {stuck_after: 1m, pinned: 2}\ngroups:\n  - {group: orders, topics: [o], holds: {<<: *x}}\n"
+
+
+@pytest.mark.parametrize(("groups", "holds"), [
+    (MERGED, {"paused": "all"}), (MERGED, {"pinned": "null"}), (MERGED_HOLDS, {"pinned": "null"}),
+])  # fmt: skip
+def test_holds_that_a_merge_brings_are_neither_dropped_nor_taken_for_changed(groups: str, holds: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="change it in the file yourself"):
+        with_holds(HEAD + groups, "orders", holds)
+
+
+def test_a_hold_beside_those_that_a_merge_brings_leaves_them() -> None:
+    changed = with_holds(HEAD + MERGED_HOLDS, "orders", {"paused": "all", "pinned": "4"})
+    assert block(changed)["holds"] == {"paused": "all", "pinned": 4, "stuck_after": "1m"}
 
 
 @pytest.mark.parametrize("groups", [
