@@ -47,6 +47,8 @@ def _command(args: Sequence[str]) -> int:
     except AutoscalerError as e:
         sys.stderr.write(f"{e}\n")
         return Exit.FAILED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
 
 
 def _missing(module: str) -> str:
@@ -120,7 +122,9 @@ def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     look = commands.add_parser("advise", help=about, description=about)
     look.add_argument("cluster", metavar="CLUSTER", nargs="?", help="name of a cluster of the configuration, if it has several")
     where = look.add_mutually_exclusive_group(required=True)
-    where.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker's address, of a cluster that takes no login")
+    where.add_argument(
+        "--bootstrap", metavar="HOST:PORT", type=_brokers, help="a broker's address, of a cluster that takes no login"
+    )
     where.add_argument("--config", help="configuration with the cluster's connection; capacities of its groups count")
     look.add_argument("--for", dest="seconds", type=_seconds, default=60.0, help="how long to look, such as 30s or 5m (60s)")
     look.add_argument("--json", action="store_true", help="print as JSON")
@@ -273,6 +277,14 @@ def _read(args: argparse.Namespace) -> int:
     except TimeError as e:
         args.misused(str(e))
         raise
+
+
+def _brokers(text: str) -> str:
+    from autoscaler.config.clusters import connection_problems  # noqa: PLC0415  as below
+
+    for problem in connection_problems({"bootstrap.servers": text}):
+        raise argparse.ArgumentTypeError(problem.removeprefix("bootstrap.servers: "))
+    return text
 
 
 def _positive(text: str) -> int:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, NodeNotReadyError, for_code
 from kafka.net.inet import KafkaNetSocket
 
 from autoscaler.clients.secrets import CONNECTION_KEYS, resolve_secrets
@@ -128,6 +128,9 @@ def named(error: BaseException | int) -> str:
         return str(for_code(error).__name__)
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, NodeNotReadyError):
+        node = str(error.args[0]) if error.args else "a broker"
+        return f"no connection to {f'broker {node}' if node.isdecimal() else node}"
     kind, text = type(error).__name__, " ".join(str(error).split())[:200]
     return text if isinstance(error, TransientError) or text.startswith(kind) else f"{kind}: {text}".removesuffix(": ")
 

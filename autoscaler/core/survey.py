@@ -5,14 +5,15 @@ Beside the path: no cycle asks this. Looks are some seconds apart. What could no
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from autoscaler.core.assignors.consumer_count import fewest
 from autoscaler.core.assignors.forecast import Roof
 from autoscaler.core.assignors.group_reader import NO_CONSUMERS, Unpredictable, read_group
 from autoscaler.core.load.retention_risk import NEAR, time_to_loss
-from autoscaler.model import GroupMembers, Member, PartitionLoad, Retention, TopicPartition
+from autoscaler.core.looks import SETTLED, Ends, GroupLook, Look, rebalances
+from autoscaler.model import Member, PartitionLoad, Retention, TopicPartition
 from autoscaler.model.reasons import RateSource
 from autoscaler.packing import fewest_by_size
 
@@ -21,7 +22,7 @@ BEHIND_S = 10.0  # of work that waits, before a consumer counts as behind: betwe
 BEHIND_RECORDS = 100  # that wait, at least: a few say nothing of what a consumer can do
 MEASURE_S = 20.0  # that a consumer must have been behind for, before what it handles is believed
 UNEVEN = 1.5  # times what the hottest consumer would have if the load were spread
-_SETTLED = frozenset({"STABLE", "EMPTY"})
+_OFTEN = 2  # looks between which who holds what changed, at least, and half of all: once is a consumer that came or went
 _ROUNDING = 1e-9
 
 
@@ -31,48 +32,13 @@ class Trouble(IntEnum):
     LOST = 0  # records were deleted before they were read
     RETENTION = 1  # some may be soon
     STUCK = 2
-    UNKNOWN = 3
-    UNDER = 4
-    NO_CONSUMERS = 5
-    UNEVEN = 6
-    OVER = 7
-    FINE = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """First and next offset of a partition's log."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLook:
-    """One group in one look: who is in it, and what it has committed; ``at`` in monotonic seconds."""
-
-    at: float
-    members: GroupMembers
-    committed: Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a cluster showed.
-
-    Attributes:
-        at: When logs' ends were read, in monotonic seconds.
-        groups: By id; or why a group could not be read.
-        ends: Of all partitions of the topics that groups consume.
-        unread: Why topics' ends could not be read, by topic.
-        sizes: Bytes of each partition's log; empty where they may not be read.
-    """
-
-    at: float
-    groups: Mapping[str, GroupLook | str]
-    ends: Mapping[TopicPartition, Ends]
-    unread: Mapping[str, str] = field(default_factory=dict)
-    sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
+    REBALANCING = 3
+    UNKNOWN = 4
+    UNDER = 5
+    NO_CONSUMERS = 6
+    UNEVEN = 7
+    OVER = 8
+    FINE = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +46,7 @@ class Sizing:
     """By what consumers are counted.
 
     Attributes:
-        capacity_bytes_per_s: What one consumer handles, as configured; ``None``: what one that is behind shows.
+        capacity_bytes_per_s: What one consumer handles, as configured; ``None``: what consumers show.
         target: Share of it that is planned for.
         tolerance: Share of that which must stay free where fewer are to do.
     """
@@ -98,6 +64,7 @@ class Verdict:
         troubles: What is said of it, the most urgent first; never empty.
         why_unknown: What could not be read, or does not make sense.
         seconds: Between the first look at it and the last.
+        rebalances: Between how many looks who holds what changed, or was being dealt out.
         consumers: Members; ``None``: not known.
         idle: Of these, those without a partition.
         topics: That it consumes.
@@ -113,7 +80,8 @@ class Verdict:
         hottest: The member with the most load, by client id and host, and that load.
         capacity: What one consumer handles, in the same unit; ``None``: not known.
         configured: The capacity is configured, not measured.
-        takes: Consumers that the load takes; ``None``: not known.
+        at_least: One handles this and perhaps more: it is what the hottest keeps up with.
+        takes: Consumers that the load takes, at most where capacity is ``at_least``; ``None``: not known.
         takes_by_load: The same if partitions were placed by load and not by the group's own assignor.
         saves: Consumers that it could do without.
         oversized: Partitions with more than is planned for one consumer, whatever their number.
@@ -126,6 +94,7 @@ class Verdict:
     kind: str = ""
     state: str = ""
     assignor: str = ""
+    rebalances: int = 0
     consumers: int | None = None
     idle: int = 0
     topics: tuple[str, ...] = ()
@@ -141,6 +110,7 @@ class Verdict:
     hottest: tuple[str, float] | None = None
     capacity: float | None = None
     configured: bool = False
+    at_least: bool = False
     takes: int | None = None
     takes_by_load: int | None = None
     saves: int = 0
@@ -195,21 +165,26 @@ class _Seen:
         total = math.fsum(self._rates.values())
         lags = {p: self._lag(p, -1) for p in self._partitions}
         known = {p: lag for p, lag in lags.items() if lag is not None}
+        beyond = [p for p in lags.keys() - known.keys() if p in seen[-1].committed]
         loads = self._loads()
-        capacity, configured = self._capacity()
-        takes, by_load, calm = self._takes(capacity)
-        idle = sum(not m.assigned for m in members) if seen[-1].members.state in _SETTLED else 0
+        capacity, configured, at_least = self._capacity()
+        usable = None if capacity is None else capacity if at_least else capacity * self._sizing.target
+        takes, by_load, calm = self._takes(usable)
+        if at_least and takes is not None and takes > len(members):
+            takes = by_load = calm = None  # dealt out anew it might be less even than it is: no more is known
+        idle = sum(not m.assigned for m in members) if seen[-1].members.state in SETTLED else 0
         saves = max(idle, len(members) - calm if calm is not None else 0) if members else 0
         stuck, risks = tuple(self._stuck()), tuple(self._risks())
         hottest = max(loads, key=lambda x: x[1], default=None)
         found = Verdict(
             group=self._name,
             troubles=(Trouble.FINE,),
-            why_unknown=tuple(self._unknown),
+            why_unknown=(*self._unknown, *(self._beyond(p) for p in beyond)),
             seconds=self._s,
             kind=seen[-1].members.kind,
             state=seen[-1].members.state,
             assignor=seen[-1].members.assignor,
+            rebalances=rebalances(seen),
             consumers=len(members),
             idle=idle,
             topics=tuple(sorted(self._topics)),
@@ -219,18 +194,17 @@ class _Seen:
             consumed=math.fsum(self._per_record(p) * self._drained(p) for p in self._partitions),
             lag=sum(known.values()) if known or not self._partitions else None,
             grown=sum(lag - (self._lag(p, 0) or 0) for p, lag in known.items()),
-            uncommitted=len(lags) - len(known),
+            uncommitted=len(lags) - len(known) - len(beyond),
             stuck=stuck,
             at_risk=tuple(p for p, _ in risks),
             hottest=hottest and (f"{hottest[0].client_id} on {hottest[0].host}", hottest[1]),
             capacity=capacity,
             configured=configured,
+            at_least=at_least,
             takes=takes,
             takes_by_load=by_load,
             saves=0 if self._unknown else saves,
-            oversized=tuple(
-                p for p, r in self._rates.items() if capacity and r > capacity * self._sizing.target * (1 + _ROUNDING)
-            ),
+            oversized=tuple(p for p, r in self._rates.items() if usable and r > usable * (1 + _ROUNDING)),
         )
         troubles = tuple(sorted(set(self._troubles(found, dict(risks), loads)))) or (Trouble.FINE,)
         return replace(found, troubles=troubles)
@@ -247,7 +221,9 @@ class _Seen:
             yield Trouble.RETENTION
         if v.stuck:
             yield Trouble.STUCK
-        if self._unknown or (v.uncommitted == v.partitions and any(e.end > e.start for e in self._ends())):
+        if self._rebalances_often(v.rebalances):
+            yield Trouble.REBALANCING
+        if v.why_unknown or (v.uncommitted == v.partitions and any(e.end > e.start for e in self._ends())):
             yield Trouble.UNKNOWN
         if self._falls_behind(v.stuck) or (v.takes is not None and v.takes > len(self._members)):
             yield Trouble.UNDER
@@ -257,12 +233,24 @@ class _Seen:
         if len(loads) > 1 and v.hottest is not None and v.hottest[1] > UNEVEN * best > 0:
             yield Trouble.UNEVEN
 
+    def _rebalances_often(self, changed: int) -> bool:
+        never_settled = all(look.members.state not in SETTLED for look in self._seen)
+        return never_settled or (changed >= _OFTEN and 2 * changed >= len(self._seen) - 1)
+
     def _without_members(self, v: Verdict) -> Iterator[Trouble]:
+        if len(v.why_unknown) > len(self._unknown):
+            yield Trouble.UNKNOWN
         if v.consumed:  # consumers that assign partitions to themselves are no members
             if self._falls_behind(()):
                 yield Trouble.UNDER
         elif v.lag or v.uncommitted or self._unknown:
             yield Trouble.NO_CONSUMERS
+
+    def _beyond(self, p: TopicPartition) -> str:
+        """Return why the lag of a partition is not known although it has a commit."""
+        committed, end = self._seen[-1].committed[p], self._looks[-1].ends[p].end
+        why = "the topic was made anew under its name, or its log lost records"
+        return f"the commit of {p}, {committed:,}, is beyond the end of its log, {end:,}: {why}"
 
     def _unread(self) -> Iterator[str]:
         for topic in sorted(self._topics):
@@ -289,10 +277,9 @@ class _Seen:
         return 0.0 if first is None or last is None else max(0, last - first) / self._s
 
     def _lag(self, p: TopicPartition, look: int) -> int | None:
-        committed = self._seen[look].committed.get(p)
-        return (
-            None if committed is None else max(0, self._looks[look].ends[p].end - max(committed, self._looks[look].ends[p].start))
-        )
+        """Return the records of a partition that wait; ``None`` where nothing is committed, or more than there is."""
+        committed, ends = self._seen[look].committed.get(p), self._looks[look].ends[p]
+        return None if committed is None or committed > ends.end else ends.end - max(committed, ends.start)
 
     def _stuck(self) -> Iterator[TopicPartition]:
         """Yield the partitions whose commits stand although there is something to read, in all looks, or that never had one."""
@@ -347,33 +334,47 @@ class _Seen:
             return []
         return [(m, math.fsum(self._rates.get(p, 0.0) for p in m.assigned)) for m in self._members]
 
-    def _capacity(self) -> tuple[float | None, bool]:
-        """Return what one consumer handles, and whether that is configured; else one that was behind in all looks shows it."""
+    def _capacity(self) -> tuple[float | None, bool, bool]:
+        """Return what one consumer handles, whether that is configured, and whether it is perhaps more.
+
+        Else one that was behind in all looks shows it, or, if none was, one that keeps up with more than the others.
+        """
         given = self._sizing.capacity_bytes_per_s
         if given is not None and self._by_bytes:
-            return given, True
-        if self._s < MEASURE_S:
-            return None, False
-        return max((x for m in self._members if (x := self._handled(m)) is not None), default=None), False
+            return given, True, False
+        kept = [m for m in self._members if self._steady(m)] if self._s >= MEASURE_S else []
+        behind = max((x for m in kept if (x := self._handled(m)) is not None), default=None)
+        if behind is not None:
+            return behind, False, False
+        even = max((math.fsum(self._rates[p] for p in m.assigned) for m in kept if self._keeps_up(m)), default=0.0)
+        return (even, False, True) if even else (None, False, False)
+
+    def _steady(self, member: Member) -> bool:
+        """Say whether a member has held the same all the time, of which the load is known."""
+        held = {m.member_id: m.assigned for m in self._seen[0].members.members}.get(member.member_id)
+        return held == member.assigned and held <= self._rates.keys()
+
+    def _keeps_up(self, member: Member) -> bool:
+        """Say whether a member has no more waiting, in any look, than lies between two commits."""
+        most = max(BEHIND_RECORDS, BEHIND_S * math.fsum(self._arrived(p) for p in member.assigned))
+        lags = [[self._lag(p, n) for p in member.assigned] for n in range(len(self._looks))]
+        return all(None not in x and sum(y for y in x if y is not None) < most for x in lags)
 
     def _handled(self, member: Member) -> float | None:
-        held = {m.member_id: m.assigned for m in self._seen[0].members.members}.get(member.member_id)
-        if held != member.assigned or not held <= self._rates.keys():
-            return None
+        held = member.assigned
         drained = math.fsum(self._drained(p) for p in held)
         lags = [[self._lag(p, n) for p in held] for n in range(len(self._looks))]
         waiting = max(BEHIND_RECORDS, BEHIND_S * drained)
         behind = all(None not in x and sum(y for y in x if y is not None) >= waiting for x in lags)
         return math.fsum(self._per_record(p) * self._drained(p) for p in held) if drained and behind else None
 
-    def _takes(self, capacity: float | None) -> tuple[int | None, int | None, int | None]:
+    def _takes(self, usable: float | None) -> tuple[int | None, int | None, int | None]:
         """Return how many the load takes, the same if it were placed by load, and how few would do with a tolerance free."""
         rates = {p: r for p, r in self._rates.items() if r > 0}
-        if not capacity or self._unknown:
+        if not usable or self._unknown:
             return None, None, None
         if not rates:
             return 1, 1, 1
-        usable = capacity * self._sizing.target
         by_load = fewest_by_size(tuple(rates.values()), usable)
         own = self._by_assignor(usable, usable)
         calmly = usable * (1 - self._sizing.tolerance)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.survey import Ends, GroupLook, Look, Sizing, Trouble, Verdict, survey
-from autoscaler.model import GroupMembers, Member, Retention
+from autoscaler.core.looks import Ends, GroupLook, Look, at_rest, read_to_the_end
+from autoscaler.core.survey import Sizing, Trouble, Verdict, survey
+from autoscaler.model import GroupMembers, Member, Retention, Span
 from tests import builders as b
 
 SIZE = 100.0  # bytes of a record
@@ -50,11 +51,12 @@ def judged(made: list[Look], kept: Retention = FOR_EVER, sizing: Sizing | None =
     return found
 
 
-def test_a_group_that_keeps_up_has_nothing_to_do_and_nothing_is_known_of_what_it_can_do() -> None:
+def test_a_group_that_keeps_up_has_nothing_to_do_and_shows_the_least_of_what_a_consumer_can_do() -> None:
     v = judged(looks([[0, 1], [2, 3]], [600] * 4, [600] * 4))
     assert v.troubles == (Trouble.FINE,)
     assert [v.arriving, v.consumed] == pytest.approx([4_000.0, 4_000.0])
-    assert (v.lag, v.capacity, v.takes) == (40, None, None)
+    assert (v.lag, v.at_least, v.takes, v.saves) == (40, True, 2, 0)
+    assert v.capacity == pytest.approx(2_000.0)
 
 
 def test_a_consumer_that_is_behind_shows_what_one_handles_and_how_many_it_takes() -> None:
@@ -135,7 +137,8 @@ def test_a_topic_that_could_not_be_read_leaves_the_load_unknown(when: int) -> No
 def test_without_sizes_of_logs_rates_are_records_and_bytes_of_the_configuration_do_not_count() -> None:
     made = [replace(x, sizes={}) for x in looks([[0], [1]], [600, 600], [600, 600])]
     v = judged(made, sizing=Sizing(capacity_bytes_per_s=1e9))
-    assert (v.by_bytes, v.takes) == (False, None)
+    assert (v.by_bytes, v.configured, v.takes) == (False, False, 2)
+    assert v.capacity == pytest.approx(10.0)
     assert v.arriving == pytest.approx(20.0)
 
 
@@ -198,3 +201,68 @@ def test_lost_records_of_a_group_without_consumers_are_lost() -> None:
 def test_who_assigns_partitions_to_itself_is_no_member_and_consumes() -> None:
     assert judged(looks([], [600], [600])).troubles == (Trouble.FINE,)
     assert judged(looks([], [600], [100])).troubles == (Trouble.UNDER,)
+
+
+def in_look(made: list[Look], when: int, **changed: object) -> list[Look]:
+    """Return the looks with one in which the group's membership is another one."""
+    seen = made[when].groups["g"]
+    assert not isinstance(seen, str)
+    members = replace(seen.members, **changed)  # type: ignore[arg-type]
+    return [*made[:when], replace(made[when], groups={"g": replace(seen, members=members)}), *made[when + 1 :]]
+
+
+def test_a_group_that_rebalances_all_the_time_is_said() -> None:
+    """Who holds what is another one in each look; once in a minute is a consumer that came or went."""
+    kept = looks([[0, 1], [2, 3]], [600] * 4, [600] * 4)
+    (one, two) = kept[0].groups["g"].members.members  # type: ignore[union-attr]
+    swapped = (replace(one, assigned=two.assigned), replace(two, assigned=one.assigned))
+    v = judged(in_look(kept, 1, members=swapped))
+    assert (v.troubles, v.rebalances) == ((Trouble.REBALANCING,), 2)
+    once = judged(in_look(kept, 2, members=swapped))
+    assert (once.troubles, once.rebalances) == ((Trouble.FINE,), 1)
+    assert judged(kept).rebalances == 0
+    unsettled = kept
+    for when in range(3):
+        unsettled = in_look(unsettled, when, state="PREPARING_REBALANCING", members=())
+    assert judged(unsettled).troubles[0] is not Trouble.REBALANCING, "without members there is none that could join"
+    joining = (replace(one, assigned=frozenset()), replace(two, assigned=frozenset()))
+    for when in range(3):
+        unsettled = in_look(unsettled, when, state="PREPARING_REBALANCING", members=joining)
+    assert Trouble.REBALANCING in judged(unsettled).troubles
+
+
+def test_a_commit_beyond_the_end_of_the_log_is_not_known_and_no_lag_of_zero() -> None:
+    """A topic that was made anew under its name, or lost records: what comes below the commit may never be read."""
+    made = looks([[0], [1]], [600, 600], [600, 600])
+    short = [replace(x, ends={**x.ends, b.tp(0): Ends(start=0, end=500 + n)}) for n, x in enumerate(made)]
+    v = judged(short)
+    assert (v.troubles, v.lag, v.uncommitted) == ((Trouble.UNKNOWN,), 10, 0)
+    assert "beyond the end of its log, 502" in v.why_unknown[0]
+    assert v.arriving is not None, "how much arrives is known all the same"
+    left = looks([], [600, 600], [600, 600])
+    empty = [replace(x, groups=y.groups) for x, y in zip(short, left, strict=True)]
+    assert judged(empty).troubles[0] is Trouble.UNKNOWN
+
+
+def test_a_mark_of_a_transaction_at_the_end_is_nothing_that_waits() -> None:
+    """Partition 0 rests and its last commit is one behind its end; 1 still gets records."""
+    made = looks([[0], [1]], [0, 600], [0, 0], lag=1)
+    rests = at_rest(made, {"g": judged(made).stuck})
+    assert rests == {"g": {b.tp(0): Span(9_999, 10_000)}}
+    v = judged(read_to_the_end(made, rests))
+    assert (v.stuck, v.lag) == ((b.tp(1),), 601)
+    assert judged(read_to_the_end(made, {})).stuck == (b.tp(0), b.tp(1))
+
+
+def test_what_the_hottest_consumer_keeps_up_with_shows_that_others_are_too_many() -> None:
+    """One of four has 4,000 B/s: two, of which each gets 2,600 B/s, are enough with more than a tenth to spare."""
+    rates = [180, 180, 1_200, 1_200, 180, 180]
+    v = judged(looks([[0, 1], [2, 3], [4], [5]], rates, rates))
+    assert (v.troubles, v.at_least) == ((Trouble.UNEVEN, Trouble.OVER), True)
+    assert (v.takes, v.saves) == (2, 2)
+    assert v.capacity == pytest.approx(4_000.0)
+    even = judged(looks([[0], [1], [2]], [2_400, 2_300, 2_350], [2_400, 2_300, 2_350]))
+    assert (even.troubles, even.takes, even.saves) == ((Trouble.FINE,), 3, 0)
+    behind = judged(looks([[0], [1]], [2_400, 60], [1_200, 60], lag=3_000))
+    assert not behind.at_least
+    assert behind.capacity == pytest.approx(2_000.0), "who is behind shows it better"

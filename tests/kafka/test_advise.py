@@ -106,6 +106,16 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
+def transaction(broker: Broker, topic: str, records: int) -> None:
+    """Write records in a transaction, whose mark counts as an offset behind them."""
+    producer = Producer({**broker.connection(), "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(records):
+        producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+
+
 def groups(said: str, *names: str) -> dict[str, Any]:
     return {g["group"]: g for g in json.loads(said)["groups"] if g["group"] in names}
 
@@ -113,9 +123,12 @@ def groups(said: str, *names: str) -> dict[str, Any]:
 def test_several_groups_are_judged_by_what_their_consumers_do(
     broker: Broker, make_topic: Callable[..., str], load: Load, joined: Callable[[str, str, int, int], list[Member]], group: str
 ) -> None:
-    busy, idle, stuck, left = (f"{group}-{name}" for name in ("busy", "idle", "stuck", "left"))
-    topic, quiet = make_topic(partitions=2), make_topic(partitions=1)
+    busy, idle, stuck, left, marked = (f"{group}-{name}" for name in ("busy", "idle", "stuck", "left", "marked"))
+    topic, quiet, written = make_topic(partitions=2), make_topic(partitions=1), make_topic(partitions=1)
     load.into(topic, 2)
+    transaction(broker, written, 5)
+    commit(broker, marked, written, 5)  # behind its last record, as many consumers do
+    joined(marked, written, 1, 1)
     joined(busy, topic, 2, 2)
     joined(idle, topic, 3, 2)
     (still,) = joined(stuck, topic, 1, 2)
@@ -125,9 +138,9 @@ def test_several_groups_are_judged_by_what_their_consumers_do(
     still.commits = False
     done = commands.run("advise", "--bootstrap", broker.bootstrap, "--for", f"{SECONDS}s", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    found = groups(done.stdout, busy, idle, stuck, left)
+    found = groups(done.stdout, busy, idle, stuck, left, marked)
     assert {name: g["troubles"] for name, g in found.items()} == {
-        busy: ["FINE"], idle: ["OVER"], stuck: ["STUCK"], left: ["FINE"],
+        busy: ["FINE"], idle: ["OVER"], stuck: ["STUCK"], left: ["FINE"], marked: ["FINE"],
     }  # fmt: skip
     assert (found[idle]["saves"], found[idle]["idle"], found[idle]["consumers"]) == (1, 1, 3)
     assert found[stuck]["stuck"] == [f"{topic}-0", f"{topic}-1"]

@@ -5,9 +5,9 @@ topic, or is not answered, is said there; the others are read.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPartition
@@ -17,13 +17,15 @@ from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kafka.control_topics import Connection
 from autoscaler.adapters.kafka.membership import describe
 from autoscaler.adapters.kafka.retention import ask
+from autoscaler.adapters.kafka.transaction_markers import KafkaMarkers
 from autoscaler.clients.kafka_python import ClientError, connect, named
 from autoscaler.concurrency import started
-from autoscaler.core.survey import Ends, GroupLook, Look
+from autoscaler.core.looks import Ends, GroupLook, Look
 from autoscaler.errors import TransientError
-from autoscaler.model import GroupMembers, Retention, TopicPartition
+from autoscaler.model import GroupMembers, Retention, Span, TopicPartition
 
 _CONNECT_S = 20.0
+_T = TypeVar("_T")
 
 
 class ClusterLooks:
@@ -35,8 +37,8 @@ class ClusterLooks:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._servers = str(connection.get("bootstrap.servers"))
-        self._admin: KafkaAdminClient = connect(connection, time.monotonic() + _CONNECT_S)
+        self._connection, self._servers = dict(connection), str(connection.get("bootstrap.servers"))
+        self._admin: KafkaAdminClient | None = self._connected()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -44,7 +46,7 @@ class ClusterLooks:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Release the connections."""
-        started(self._admin.close, "kafka-close")  # it waits for a broker that may be away
+        self._drop()
 
     def look(self) -> Look:
         """Return what is there now.
@@ -52,10 +54,7 @@ class ClusterLooks:
         Raises:
             TransientError: The cluster does not answer.
         """
-        try:
-            return _look(self._admin)
-        except (ClientError, OSError, TimeoutError) as e:
-            raise TransientError(f"{self._servers}: {named(e)}") from e
+        return self._asked(_look)
 
     def retention(self, topics: Collection[str]) -> Mapping[str, Retention]:
         """Return how long topics keep records, as far as this user may see it.
@@ -63,11 +62,32 @@ class ClusterLooks:
         Raises:
             TransientError: The cluster does not answer.
         """
-        try:
-            found = ask(self._admin, sorted(topics)) if topics else {}
-        except (ClientError, OSError, TimeoutError) as e:
-            raise TransientError(f"{self._servers}: {named(e)}") from e
+        found = self._asked(lambda admin: ask(admin, sorted(topics))) if topics else {}
         return {t: r for t, r in found.items() if isinstance(r, Retention)}
+
+    def without_record(self, spans: Mapping[TopicPartition, Span]) -> frozenset[TopicPartition]:
+        """Return the partitions of which it is known that what is unread holds no record that is committed.
+
+        It takes Read on the topic: where this user may not read it, that is not known.
+        """
+        return KafkaMarkers(self._connection, read_committed=True).empty_now(spans) if spans else frozenset()
+
+    def _connected(self) -> KafkaAdminClient:
+        return connect(self._connection, time.monotonic() + _CONNECT_S)
+
+    def _asked(self, question: Callable[[KafkaAdminClient], _T]) -> _T:
+        """Return an answer; after a failure the next question is asked over connections made anew."""
+        try:
+            self._admin = self._admin or self._connected()
+            return question(self._admin)
+        except (ClientError, OSError, TimeoutError, TransientError) as e:
+            self._drop()
+            raise TransientError(named(e) if self._servers in named(e) else f"{self._servers}: {named(e)}") from e
+
+    def _drop(self) -> None:
+        if self._admin is not None:
+            started(self._admin.close, "kafka-close")  # it waits for a broker that may be away
+        self._admin = None
 
 
 def _look(admin: KafkaAdminClient) -> Look:

@@ -64,6 +64,15 @@ class KafkaMarkers:
         with self._lock:
             return {p: s for p, s in self._asked.get(group, {}).items() if self._found.get((p, s), False)}
 
+    def empty_now(self, spans: Mapping[Partition, Span]) -> frozenset[Partition]:
+        """Look at once, a round at most, and return those of which it is known that they hold no record for any reader."""
+        try:
+            self._look(dict([*spans.items()][:_AT_ONCE]))
+        except KafkaException as e:
+            client_log.info("the ends of %d partitions could not be looked at: %s", len(spans), e.args[0])
+        with self._lock:
+            return frozenset(p for p, s in spans.items() if self._found.get((p, s), False))
+
     def close(self) -> None:
         """Stop looking."""
         self._stop.set()
