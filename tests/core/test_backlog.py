@@ -14,7 +14,7 @@ BEHIND = load(tp(0), 20.0, lag_records=100, lag_bytes=1200.0, lag_s=60.0)
 
 
 def needed(*loads: object, within_s: float | None = 60.0, still: frozenset[object] = frozenset()) -> dict[object, float]:
-    return dict(rates_to_catch_up(snapshot(list(loads)), within_s=within_s, behind_s=BEHIND_S, still=still))  # type: ignore[arg-type]
+    return dict(rates_to_catch_up(snapshot(list(loads)).loads, within_s=within_s, behind_s=BEHIND_S, still=still))  # type: ignore[arg-type]
 
 
 def test_it_is_what_arrives_and_the_backlog_over_the_time() -> None:

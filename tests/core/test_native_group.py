@@ -291,7 +291,7 @@ def test_it_grows_by_what_works_a_backlog_off_in_the_operators_time_and_comes_do
     assert grown.consumers > 2
     for _ in range(60):
         held = world.measured(late(world))
-    assert (held.limited_by, len(world.consumers)) == (Reason.BACKLOG, grown.consumers)
+    assert (held.reason, held.limited_by, len(world.consumers)) == (Reason.BACKLOG, None, grown.consumers)
     world.run(even(world, 100), 60)
     assert world.decisions[-1].consumers == 2, "and comes down when that is over"
 

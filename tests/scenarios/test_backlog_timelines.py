@@ -56,6 +56,27 @@ def test_it_grows_in_one_step_by_what_reads_the_backlog_in_time_and_gives_that_b
     assert world.decisions[-1].reason is Reason.WITHIN_TARGET
 
 
+def test_a_backlog_is_the_reason_until_it_is_read() -> None:
+    """Six are needed for it and four by rates alone: that fewer would do is not so while it is worked off."""
+    world = late(quick(catch_up_s=WITHIN_S, preset="lean"))
+    since(world, 6)  # until the consumers that were asked for hold what they are to read
+    seen = []
+    for _ in range(120):
+        behind = any(world.unread[p] > 17 * 7 for p in LATE)
+        seen.append((world.step(), behind))
+    read = [d for d, behind in seen if behind]
+    assert len(read) > 10
+    assert {(d.reason, d.limited_by) for d in read} == {(Reason.BACKLOG, None)}
+    assert all(says(d, What.CATCHING_UP, partitions=d.hot, within_s=WITHIN_S) for d in read)
+    assert seen[-1][0].reason is Reason.WITHIN_TARGET
+
+
+def test_a_backlog_that_the_consumers_that_are_there_read_in_time_is_said_too() -> None:
+    world = late(quick(catch_up_s=1_000.0, preset="lean"))
+    assert not scalings(found := since(world, 10))
+    assert {d.reason for d in found} == {Reason.BACKLOG}
+
+
 def test_nothing_shrinks_while_it_is_worked_off_even_if_it_takes_longer() -> None:
     world = late(quick(catch_up_s=WITHIN_S, preset="lean"), able=85.0)  # consumers do less than is thought
     after = [world.step(), *since(world, 40)]

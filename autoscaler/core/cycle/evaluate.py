@@ -93,7 +93,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         progress=progress,
         outlook=outlook,
         risks=risks,
-        late=rates_to_catch_up(observation.snapshot, within_s=policy.catch_up_s, behind_s=policy.backlog_s, still=still),
+        late=rates_to_catch_up(observation.snapshot.loads, within_s=policy.catch_up_s, behind_s=policy.backlog_s, still=still),
     )
     return replace(cycle, history=replace(history, advice=_advice(cycle, moment)))
 

@@ -3,18 +3,18 @@
 Pure. Sources: Flink's autoscaler sizes for the same sum (``job.autoscaler.catch-up.duration``).
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
-from autoscaler.model import LoadSnapshot, TopicPartition
+from autoscaler.model import PartitionLoad, TopicPartition
 
 
 def rates_to_catch_up(
-    snapshot: LoadSnapshot, *, within_s: float | None, behind_s: float, still: Container[TopicPartition]
+    loads: Iterable[PartitionLoad], *, within_s: float | None, behind_s: float, still: Container[TopicPartition]
 ) -> Mapping[TopicPartition, float]:
     """Return bytes/s at which the partitions that are behind must be read: what arrives, and their backlog over the time.
 
     Args:
-        snapshot: The measurement, its values sound.
+        loads: The measurement, its values sound.
         within_s: Seconds in which a backlog is to be worked off; ``None``: nothing is read faster for it.
         behind_s: A partition is behind whose first unread record is older: less lies between any two commits.
         still: Partitions that stand still: no number of consumers reads these.
@@ -23,7 +23,7 @@ def rates_to_catch_up(
         return {}
     return {
         x.partition: x.bytes_per_s + x.lag_bytes / within_s
-        for x in snapshot.loads
+        for x in loads
         if x.known and x.lag_s is not None and x.lag_s > behind_s and x.partition not in still
         if x.bytes_per_s is not None and x.lag_bytes
     }

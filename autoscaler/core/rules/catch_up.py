@@ -35,8 +35,11 @@ def _faster(cycle: Cycle, needed: Mapping[TopicPartition, float]) -> Cycle:
 
 def for_backlog(cycle: Cycle, step: Step) -> Step:
     """Return a step as one that works off a backlog in the operator's time, too; its reason where rates alone ask for none."""
-    if cycle.size.overloaded:
-        return step.saying(*backlog_findings(cycle))
+    return step.saying(*backlog_findings(cycle)) if cycle.size.overloaded else as_backlog(cycle, step)
+
+
+def as_backlog(cycle: Cycle, step: Step) -> Step:
+    """Return a step whose reason is the backlog: it asks for what there is, or keeps it until the backlog is read."""
     return replace(
         step, reason=Reason.BACKLOG, findings=(*backlog_findings(cycle), *step.findings), hot=tuple(sorted(cycle.late))
     )
@@ -50,7 +53,7 @@ def backlog_findings(cycle: Cycle) -> tuple[Finding, ...]:
     return (
         Finding.of(
             What.CATCHING_UP, partitions=sorted(cycle.late), unread_bytes=unread, within_s=cycle.policy.catch_up_s,
-            lag_s=cycle.load.lag_s,
+            behind_s=cycle.policy.backlog_s, lag_s=cycle.load.lag_s,
         ),
     )  # fmt: skip
 

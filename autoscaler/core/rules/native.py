@@ -12,7 +12,7 @@ from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import numbered
 from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import first_objection, least_consumers, most_consumers, to_give_back
-from autoscaler.core.rules.catch_up import as_urgent, for_backlog, reading_in_time, working_off
+from autoscaler.core.rules.catch_up import as_backlog, as_urgent, for_backlog, reading_in_time, working_off
 from autoscaler.core.sizing.native_outlook import roofs
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
@@ -166,6 +166,8 @@ def shrink(cycle: Cycle) -> Step | None:
     )
     findings = (fits_on, Finding.of(What.HOLD_NOTHING, count=idle)) if idle else (fits_on,)
     why = Step(reason=Reason.UNDERUSED, findings=findings, counted=True, spares=True)
+    if cycle.late:
+        return as_backlog(cycle, why)
     bound, needed = least_consumers(cycle), max(cycle.history.peak(), outlook.calm)
     least = max(needed, bound.count)
     objection = first_objection(cycle, Change(kind=Steps.SHRINK, consumers=least, target=None))

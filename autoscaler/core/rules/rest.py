@@ -5,7 +5,7 @@ from dataclasses import replace
 from autoscaler.core.cycle.context import Cycle, Step
 from autoscaler.core.cycle.utilisation import carries, of_partition
 from autoscaler.core.rules.beside import not_advancing
-from autoscaler.core.rules.catch_up import as_urgent
+from autoscaler.core.rules.catch_up import as_backlog, as_urgent
 from autoscaler.core.rules.offset_reset import found, resets
 from autoscaler.model import Finding, Reason
 from autoscaler.model.findings import What
@@ -36,6 +36,8 @@ def rest(cycle: Cycle) -> Step:
     if stuck := (*sorted(present.parked), *cycle.load.stalled):
         findings = (*not_advancing(cycle), *step.findings)
         return replace(step, reason=Reason.STUCK_PARTITION, findings=findings, hot=stuck)
+    if cycle.late and step.reason is Reason.WITHIN_TARGET:
+        step = as_backlog(cycle, step)
     if not present.out_of_range:
         return step
     findings = (*found(present.out_of_range, resets(cycle), cycle.policy.reset_policy), *step.findings)

@@ -8,7 +8,7 @@ from autoscaler.core.group.limits import Steps
 from autoscaler.core.group.observed_group import pad
 from autoscaler.core.guards.conditions import Change, steps_in_vain
 from autoscaler.core.guards.table import Bound, first_objection, least_consumers, most_consumers, to_give_back
-from autoscaler.core.rules.catch_up import as_urgent, for_backlog, reading_in_time, working_off
+from autoscaler.core.rules.catch_up import as_backlog, as_urgent, for_backlog, reading_in_time, working_off
 from autoscaler.core.rules.scale_out import approach, limit_of_fit, worthwhile
 from autoscaler.core.sizing.size import relabel
 from autoscaler.model import Finding, Reason, TopicPartition
@@ -131,7 +131,7 @@ def give_back(cycle: Cycle) -> Step | None:
 
 
 def shrink(cycle: Cycle) -> Step | None:
-    """Take consumers away when fewer have done for the whole stabilisation window and no guard objects."""
+    """Take consumers away when fewer have done for the whole stabilisation window and no guard objects, nor a backlog."""
     present, policy, calm = cycle.present, cycle.policy, cycle.size.calm
     if calm is None or calm >= len(present.slots):
         return None
@@ -143,6 +143,8 @@ def shrink(cycle: Cycle) -> Step | None:
         tolerance_ratio=policy.tolerance_ratio,
     )
     why = Step(reason=Reason.UNDERUSED, findings=(finding,), spares=True)
+    if cycle.late:
+        return as_backlog(cycle, why)
     least = least_consumers(cycle)
     needed = cycle.history.peak()
     count = max(needed, least.count)
