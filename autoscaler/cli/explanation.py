@@ -16,15 +16,23 @@ from rich.table import Table
 from rich.text import Text
 
 from autoscaler.adapters.audit.decision_reader import Row
+from autoscaler.adapters.audit.inputs import unpack_inputs
+from autoscaler.adapters.audit.rows import snapshot_of
+from autoscaler.adapters.decided import decided_of
 from autoscaler.cli.decision_history import written
 from autoscaler.cli.times import shown
 from autoscaler.console.cycle_reader import Step
 from autoscaler.console.group_view import health_text, reason_style, short_steps
 from autoscaler.console.words import count, lasted, rate
+from autoscaler.core.assignors.group_model import NativeGroup
+from autoscaler.core.assignors.group_reader import Unpredictable, read_group
+from autoscaler.core.load.backlog import backlog_told, needed_of
 from autoscaler.core.messages import text_of
+from autoscaler.core.sizing.native_outlook import leaving
 from autoscaler.core.why_not import Decided, WhyNot, why_not
-from autoscaler.model import Finding, TopicPartition
+from autoscaler.model import Finding, PartitionLoad, TopicPartition
 from autoscaler.model.names import client_of
+from autoscaler.model.reasons import RateSource
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
@@ -68,28 +76,67 @@ class Explanation:
         return next((o for o in reversed(self.outcomes) if o["phase"] == "outcome"), None)
 
 
-def explained(row: Row, outcomes: tuple[Row, ...], asked_at: datetime, policy: "Policy | None") -> Explanation:
-    """Return a decision explained; ``policy`` is what the group's settings are now, ``None``: not known."""
+def explained(
+    row: Row, outcomes: tuple[Row, ...], asked_at: datetime, policy: "Policy | None", measured: Row | None = None
+) -> Explanation:
+    """Return a decision explained.
+
+    Args:
+        row: Of ``decisions``.
+        outcomes: Of ``actions``.
+        asked_at: The time that was asked for.
+        policy: What the group's settings are now; ``None``: not known.
+        measured: Of ``loads``; ``None``: there is none.
+    """
     same = policy is not None and policy.fingerprint == row["policy_fingerprint"]
     settings = "unknown" if policy is None else "same" if same else "changed"
-    found = why_not(decided_of(row, policy if same else None))
+    found = why_not(row_decided(row, policy if same else None, measured))
     return Explanation(row=row, outcomes=outcomes, asked_at=asked_at, why_not=found, settings=settings)
 
 
-def decided_of(row: Row, policy: "Policy | None") -> Decided:
-    """Return what a whole row of ``decisions`` has of its decision; ``policy``: the settings that it was made with, if known."""
-    return Decided(
-        rates={TopicPartition(topic=x["topic"], partition=x["partition"]): x["bytes_per_s"] for x in row["loads"] or ()},
-        holders={TopicPartition(topic=x["topic"], partition=x["partition"]): x["owner"] for x in row["assignment_before"] or ()},
-        total_bytes_per_s=row["total_bytes_per_s"],
-        usable_bytes_per_s=row["usable_bytes_per_s"],
-        algorithm=row["algorithm"],
-        consumers=row["consumers"] or row["recommended"] or row["consumers_now"] or None,
-        reason=row["reason"],
-        limited_by=row["limited_by"],
-        by_assignor=_by_assignor(row, policy),
+def row_decided(row: Row, policy: "Policy | None", measured: Row | None = None) -> Decided:
+    """Return what a whole row of ``decisions`` has of its decision.
+
+    Args:
+        row: It.
+        policy: The settings that it was made with, if known.
+        measured: The row of ``loads`` of the same cycle, if it is there: it has the members of a group on Kafka's own membership.
+    """
+    loads = row["loads"] or ()
+    by_assignor = _by_assignor(row, policy)
+    told = backlog_told((f["what"], dict(f["numbers"])) for f in row["findings"] or ())
+    return decided_of(
+        row,
+        {TopicPartition(topic=x["topic"], partition=x["partition"]): x["bytes_per_s"] for x in loads},
+        {TopicPartition(topic=x["topic"], partition=x["partition"]): x["owner"] for x in row["assignment_before"] or ()},
+        by_assignor=by_assignor,
         tolerance_ratio=None if policy is None else policy.tolerance_ratio,
+        needed=needed_of(told, map(load_of, loads)),
+        group=_dealt_out(row, measured) if by_assignor and measured is not None else None,
     )
+
+
+def load_of(x: Mapping[str, Any]) -> PartitionLoad:
+    """Return a partition of a row of ``decisions`` as it was measured, as far as the row has it."""
+    names = ("bytes_per_s", "records_per_s", "lag_records", "lag_bytes", "lag_s", "known", "age_s", "error")
+    return PartitionLoad(
+        **{name: x[name] for name in names},
+        partition=TopicPartition(topic=x["topic"], partition=x["partition"]),
+        topic_id="", committed=None, log_start=None, log_end=None, window_s=0.0, rate_source=RateSource(x["rate_source"]),
+    )  # fmt: skip
+
+
+def _dealt_out(row: Row, measured: Row) -> NativeGroup | Unpredictable | None:
+    """Return the group as its assignor saw it; ``None`` where that was not recorded, or by another release."""
+    try:
+        snapshot = snapshot_of(measured)
+        members = unpack_inputs(measured["inputs"], snapshot).observation.members if measured["inputs"] is not None else None
+    except ValueError:
+        return None
+    if members is None:
+        return None
+    ids = {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}
+    return read_group(members, [x.partition for x in snapshot.loads], ids, leaving(members, row["group"]))
 
 
 def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:

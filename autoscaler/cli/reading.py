@@ -141,7 +141,7 @@ def explain(args: argparse.Namespace) -> int:
         return nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
     groups = asked.settings.groups if asked.settings is not None else ()
     policy = next((g for g in groups if g.group == args.group), None)
-    found = explanation.explained(row, tables.outcomes(row), at, policy)
+    found = explanation.explained(row, tables.outcomes(row), at, policy, tables.measured(row))
     health = asked.health(row["at"]) if args.at is None else FINE
     if args.json:
         sys.stdout.write(explanation.as_json(found, health))

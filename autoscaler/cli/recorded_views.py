@@ -15,11 +15,10 @@ from autoscaler.adapters.http.metrics import Cycle
 from autoscaler.adapters.http.one_file import ReportedGroup
 from autoscaler.adapters.http.why import Why, cost_of, moves_of, why_of
 from autoscaler.adapters.job_log import changes_something
-from autoscaler.cli.explanation import called, decided_of, unjudged
+from autoscaler.cli.explanation import called, load_of, row_decided, unjudged
 from autoscaler.console.words import lasted
 from autoscaler.core.why_not import why_not
-from autoscaler.model import PartitionLoad, TopicPartition
-from autoscaler.model.reasons import RateSource
+from autoscaler.model import TopicPartition
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
@@ -163,16 +162,7 @@ def _glance(row: Row, now: float, old_s: float) -> Group:
         "sample_age_s": 0.0 if sampled is None else max(0.0, at - sampled),
         "workers": _workers(row),
     }
-    return group_of(Cycle(line=line, loads=tuple(map(_load, row["loads"] or ()))), now, old_s)
-
-
-def _load(x: Mapping[str, Any]) -> PartitionLoad:
-    names = ("bytes_per_s", "records_per_s", "lag_records", "lag_bytes", "lag_s", "known", "age_s", "error")
-    return PartitionLoad(
-        **{name: x[name] for name in names},
-        partition=TopicPartition(topic=x["topic"], partition=x["partition"]),
-        topic_id="", committed=None, log_start=None, log_end=None, window_s=0.0, rate_source=RateSource(x["rate_source"]),
-    )  # fmt: skip
+    return group_of(Cycle(line=line, loads=tuple(map(load_of, row["loads"] or ()))), now, old_s)
 
 
 def _workers(row: Row) -> list[Mapping[str, Any]]:
@@ -221,5 +211,5 @@ def _why(
     if became is None and row["steps"]:
         became = "not recorded" if row["acted"] else "nothing was done: these are the steps that it would have taken"
     cost = cost_of(moving, row["r_score"], {p: s for p, s in by_plan.items() if p in moving})
-    judged = why_not(decided_of(row, policy if same else None))
+    judged = why_not(row_decided(row, policy if same else None))
     return why_of(row["at"].timestamp(), judged, unjudged(policy), outcome=became, cost=cost)

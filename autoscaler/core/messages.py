@@ -370,13 +370,22 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     ),
     What.ONE_PARTITION_ABOVE: "{first} alone has {load}, above {usable} usable: {count:consumer} do not change that",
     What.MORE_THAN_PARTITIONS: "{listed:partition} are all there are: {idle} of {count:consumer} would hold nothing",
+    What.DEALT_OUT_ABOVE: "of {count:consumer} the group's own assignor ({assignor}) gives the hottest {high}, above {limit}",
+    What.DEALT_OUT_WITHIN: (
+        "{count:consumer} would hold it: the group's own assignor ({assignor}) gives the hottest {high}, of {limit} at most"
+    ),
+    What.DEALT_OUT_SPARE: (
+        "{count:consumer} are not needed for it: the group's own assignor ({assignor}) gives the hottest {high}, "
+        "of {limit} at most"
+    ),
+    What.ASSIGNOR_NOT_FOLLOWED: "what the group's own assignor ({assignor}) makes of {count:consumer} cannot be foretold",
     What.ASSIGNOR_NOT_RECORDED: (
-        "{count:consumer} have room for {room}, and {total} flow; what the group's own assignor would give each of them is not "
-        "recorded"
+        "{count:consumer} have room for {room}, and {total} flow; what the group's own assignor would give each of them "
+        "autoscaler explain tells, if the table loads has the members of then"
     ),
     What.PLACED_BY_NOT_RECORDED: (
         "{count:consumer} have room for {room}, and {total} flow; whether a plan or an assignor places them is not recorded: "
-        "give the configuration"
+        "autoscaler explain --config FILE, with the group's settings of then, judges it"
     ),
     What.NOT_WORKED_OUT: "what another number would do is not worked out again where {algorithm} sizes or places",
     What.LOADS_NOT_RECORDED: "what each partition had then is not recorded: no other number can be judged",

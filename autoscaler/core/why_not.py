@@ -5,10 +5,13 @@ Beside the path: read by ``autoscaler explain``, by the report and by the page, 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from autoscaler.core.assignors.group_model import NativeGroup
+from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.messages import text_of
 from autoscaler.core.sizing.other_counts import Recorded, judge_count
+from autoscaler.core.sizing.raised_load import faster
 from autoscaler.model import Finding, Reason, TopicPartition
 from autoscaler.model.findings import What
 
@@ -30,6 +33,8 @@ class Decided:
         limited_by: What kept it from another one.
         by_assignor: One of Kafka's own assignors places; ``None``: that is not known.
         tolerance_ratio: The group's setting then; ``None``: that is not known.
+        needed: Bytes/s at which partitions had to be read whose backlog was given a time; ``None``: which is not known.
+        group: As its assignor saw it, where that places, or why it cannot be followed; ``None``: that is not recorded.
     """
 
     rates: Mapping[TopicPartition, float | None]
@@ -42,6 +47,8 @@ class Decided:
     limited_by: str | None
     by_assignor: bool | None
     tolerance_ratio: float | None = None
+    needed: Mapping[TopicPartition, float] | None = field(default_factory=dict)
+    group: NativeGroup | Unpredictable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,22 +83,24 @@ def _recorded(d: Decided, consumers: int) -> Recorded:
     known = {p: r for p, r in d.rates.items() if r is not None}
     total = math.fsum(known.values())
     mean = total / len(known) if known else 0.0
+    rates = {p: mean if r is None else r for p, r in d.rates.items()} if known else {}
     index = {name: n for n, name in enumerate(sorted(set(d.holders.values())))}
     return Recorded(
-        rates={p: mean if r is None else r for p, r in d.rates.items()} if known else {},
-        complete=math.isclose(total, d.total_bytes_per_s or 0.0, rel_tol=_ROUNDING, abs_tol=1.0),
+        rates={**rates, **faster(rates, d.needed or {}, d.usable_bytes_per_s)},
+        complete=d.needed is not None and math.isclose(total, d.total_bytes_per_s or 0.0, rel_tol=_ROUNDING, abs_tol=1.0),
         owner={p: int(o) if o.isdecimal() else index[o] for p, o in d.holders.items() if p in d.rates},
         usable_bytes_per_s=d.usable_bytes_per_s,
         calm_bytes_per_s=None if d.tolerance_ratio is None else d.usable_bytes_per_s * (1 - d.tolerance_ratio),
         algorithm=d.algorithm,
         consumers=consumers,
         by_assignor=d.by_assignor,
+        group=d.group,
     )
 
 
 def _against(d: Decided, findings: Sequence[Finding], which: str, unjudged: str) -> str:
     said = text_of(tuple(findings))
-    if [f.what for f in findings] != [What.WOULD_HOLD]:
+    if [f.what for f in findings] not in ([What.WOULD_HOLD], [What.DEALT_OUT_WITHIN]):
         return said
     shrinking = d.reason == Reason.UNDERUSED
     if d.limited_by and d.limited_by != Reason.ADVISORY and shrinking == (which == "fewer"):

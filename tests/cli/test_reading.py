@@ -197,11 +197,18 @@ def test_a_limit_that_keeps_what_would_hold_is_named(tmp_path: Path) -> None:
 def test_a_group_that_an_assignor_places_is_not_judged_by_placements_of_ours(tmp_path: Path) -> None:
     """Its decisions say beside it what a placement by load would give: that is another way of consuming."""
     entry = timeline("native").audit.entries[10]
-    write(tmp_path, Cycle(decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner=entry.owner))
+    cycle = Cycle(
+        decision=entry.decision, snapshot=entry.snapshot, outcomes=(), handovers=(), owner=entry.owner, inputs=entry.inputs
+    )
+    write(tmp_path, cycle)
     text = " ".join(run("explain", entry.decision.group, "--tables", tmp_path).stdout.split())
     assert "placed by load" in text
-    assert "what the group's own assignor would give each of them is not recorded" in text
+    assert "if the table loads has the members of then" in text
     assert "would hold it" not in text
+    write_deltalake(str(tmp_path / "loads"), rows.loads([cycle], [0]), partition_by=["date"])
+    text = " ".join(run("explain", entry.decision.group, "--tables", tmp_path).stdout.split())
+    assert "the group's own assignor (range) gives the hottest" in text
+    assert "the table loads" not in text
 
 
 def test_a_table_of_an_older_release_is_read_without_the_columns_that_it_lacks() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.load.backlog import rates_to_catch_up
+from autoscaler.core.load.backlog import backlog_told, needed_of, rates_to_catch_up
 from tests.builders import load, snapshot, tp
 
 BEHIND_S = 5.0
@@ -45,3 +45,12 @@ def test_it_is_never_below_what_arrives_and_less_the_more_time_there_is(
     behind = replace(BEHIND, bytes_per_s=rate, lag_bytes=lag)
     soon, late = needed(behind, within_s=within_s)[tp(0)], needed(behind, within_s=within_s * longer)[tp(0)]
     assert rate <= late <= soon
+
+
+def test_a_record_tells_it_again_unless_it_does_not_say_which_partitions_counted() -> None:
+    told = backlog_told([("OVERLOADED", {}), ("CATCHING_UP", {"within_s": 60.0, "behind_s": BEHIND_S, "partitions": 1})])
+    assert told is not None
+    assert needed_of(told, [BEHIND, load(tp(1), 30.0)]) == {tp(0): 20.0 + 1200.0 / 60.0}
+    assert needed_of(told, [BEHIND, replace(BEHIND, partition=tp(1))]) is None, "one of them stood still"
+    assert needed_of({"within_s": 60.0, "partitions": 1}, [BEHIND]) is None, "of an earlier release"
+    assert needed_of(backlog_told([("OVERLOADED", {})]), [BEHIND]) == {}

@@ -399,11 +399,27 @@ SAID: dict[What, tuple[Finding, str]] = {
         ),
         (
             found(What.ASSIGNOR_NOT_RECORDED, count=2, room_bytes_per_s=160, total_bytes_per_s=90),
-            "2 consumers have room for 160 B/s, and 90 B/s flow; what the group's own assignor would give each of them is not",
+            "2 consumers have room for 160 B/s, and 90 B/s flow; what the group's own assignor would give each of them",
+        ),
+        (
+            found(What.DEALT_OUT_ABOVE, count=1, assignor="range", high_bytes_per_s=90, limit_bytes_per_s=72),
+            "of 1 consumer the group's own assignor (range) gives the hottest 90 B/s, above 72 B/s",
+        ),
+        (
+            found(What.DEALT_OUT_WITHIN, count=2, assignor="range", high_bytes_per_s=60, limit_bytes_per_s=72),
+            "2 consumers would hold it: the group's own assignor (range) gives the hottest 60 B/s, of 72 B/s at most",
+        ),
+        (
+            found(What.DEALT_OUT_SPARE, count=4, assignor="range", high_bytes_per_s=40, limit_bytes_per_s=80),
+            "4 consumers are not needed for it: the group's own assignor (range) gives the hottest 40 B/s, of 80 B/s at most",
+        ),
+        (
+            found(What.ASSIGNOR_NOT_FOLLOWED, count=4, assignor="sticky"),
+            "what the group's own assignor (sticky) makes of 4 consumers cannot be foretold",
         ),
         (
             found(What.PLACED_BY_NOT_RECORDED, count=2, room_bytes_per_s=160, total_bytes_per_s=90),
-            "whether a plan or an assignor places them is not recorded: give the configuration",
+            "whether a plan or an assignor places them is not recorded: autoscaler explain --config FILE",
         ),
         (found(What.NOT_WORKED_OUT, algorithm="LINEAR"), "is not worked out again where LINEAR sizes or places"),
         (found(What.LOADS_NOT_RECORDED), "what each partition had then is not recorded"),

@@ -2,6 +2,6 @@
 
 Lives here: rows and tables, the buffer and the thread that writes it, the journal that survives a crash, the views. A new column
 goes into ``tables`` and ``rows``; ``balance_table`` is of the job that balances brokers. May not: hold up a cycle. May import:
-``ports``, ``brokers``, ``core.group``, ``model``, ``errors``, ``config``, ``jars``, Arrow, deltalake; Spark only in
-``delta_audit``, ``upkeep`` and ``writer_turn``.
+``ports``, ``brokers``, ``core.group``, ``core.load``, ``model``, ``errors``, ``config``, ``jars``, Arrow, deltalake; Spark only
+in ``delta_audit``, ``upkeep`` and ``writer_turn``.
 """

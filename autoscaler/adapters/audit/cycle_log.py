@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import assert_never
 
 from autoscaler.adapters.audit.decision_json import PLAIN
+from autoscaler.core.load.backlog import backlog_told
 from autoscaler.model import (
     Action,
     AddWorkers,
@@ -128,6 +129,7 @@ def cycle_record(
         "known": snapshot.known,
         "partitions": len(snapshot.loads),
         "parked": [str(p) for p in decision.parked],
+        "backlog": backlog_told((f.what, f.numbers) for f in decision.findings),
         "actions": steps(decision.actions),
         "workers": _workers(observation, loads, decision),
         "stages": dict(stages),

@@ -33,6 +33,7 @@ _BRIEF = (
     "total_bytes_per_s", "total_lag_records", "capacity_bytes_per_s", "steps",
 )  # fmt: skip
 _HANDED_OVER = ("topic", "partition", "epoch", "pause_s")
+_MEASURED = ("decision_id", "at", "group", "sample_ts", "known", "error", "measured", "inputs")
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
 _SPARK_ONLY = frozenset({"hdfs", "dbfs"})  # deltalake has no access to these
@@ -144,6 +145,18 @@ class DecisionTables:
         """
         decided = self._rows(DECISIONS, DECISIONS.schema.names, group, since, until)
         return self._rows(LOADS, columns, group, since, until), decided
+
+    def measured(self, decision: Row) -> Row | None:
+        """Return what a decision was made from, as a row of ``loads``; ``None`` where that was not written, or not kept.
+
+        Raises:
+            SettingsError: As ``spells``.
+            TransientError: As ``spells``.
+        """
+        if not self._is_there(LOADS):
+            return None
+        at, ids = decision["at"], (decision["decision_id"],)
+        return next(iter(self._rows(LOADS, _MEASURED, decision["group"], at, at, ids=ids)), None)
 
     def count(self, group: str, since: datetime, until: datetime) -> int:
         """Return how many cycles there are, from one time to another.

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
+from autoscaler.adapters.decided import decided_of
 from autoscaler.adapters.http.metrics import Cycle
+from autoscaler.core.load.backlog import needed_of
 from autoscaler.core.why_not import Decided, WhyNot, why_not
 from autoscaler.model import TopicPartition
 from autoscaler.model.names import client_of, compact
@@ -62,6 +64,7 @@ class Record:
     partitions: tuple[TopicPartition, ...]  # shared with the record before, where they are the same
     rates: "array[float]"  # of each, -1: not known
     holders: tuple[str | None, ...]  # of each
+    needed: Mapping[TopicPartition, float] | None  # as in ``Decided``
     moving: dict[TopicPartition, float | None]
     pauses: dict[TopicPartition, float | None] = field(default_factory=dict)  # of those that have changed hands
 
@@ -76,22 +79,19 @@ class Record:
             partitions=before if before == partitions else partitions,
             rates=array("d", (-1.0 if r is None else r for r in rates.values())),
             holders=tuple(held.get(str(p)) for p in partitions),
+            needed=needed_of(line["backlog"], cycle.loads),
             moving={p: rates.get(p) for p in moves_of(line["actions"])},
         )
 
     def why(self, pauses: Mapping[TopicPartition, float | None]) -> Why:
         """Return why the decision was made, and what it cost by these pauses."""
         line = self.line
-        decided = Decided(
-            rates={p: None if rate < 0 else rate for p, rate in zip(self.partitions, self.rates, strict=True)},
-            holders={p: h for p, h in zip(self.partitions, self.holders, strict=True) if h is not None},
-            total_bytes_per_s=line["total_bytes_per_s"],
-            usable_bytes_per_s=line["usable_bytes_per_s"],
-            algorithm=line["algorithm"],
-            consumers=line["consumers"] or line["recommended"] or line["consumers_now"] or None,
-            reason=line["reason"],
-            limited_by=line["limited_by"],
+        decided = decided_of(
+            line,
+            {p: None if rate < 0 else rate for p, rate in zip(self.partitions, self.rates, strict=True)},
+            {p: h for p, h in zip(self.partitions, self.holders, strict=True) if h is not None},
             by_assignor=False if all(h is None or h.isdecimal() for h in self.holders) else None,
+            needed=self.needed,
         )
         cost = cost_of(self.moving, line["r_score"], pauses)
         return why_of(line["t"], why_not(decided), _UNJUDGED, outcome=None, cost=cost)

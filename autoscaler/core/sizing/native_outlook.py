@@ -39,7 +39,7 @@ def look_ahead(snapshot: LoadSnapshot, kind: Kind, load: GroupLoad, policy: Poli
     if kind.follows:
         return Outlook(group=unplaceable(members, load.partitions, kind.started), members=len(members.members))
     ids = {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}
-    group = read_group(members, load.partitions, ids, _leaving(members, policy.group))
+    group = read_group(members, load.partitions, ids, leaving(members, policy.group))
     if isinstance(group, Unpredictable) or not load.rates:
         return Outlook(group=group, members=len(members.members))
     now, floor = len(members.members), max(1, min(limits.least, len(load.partitions)))
@@ -72,7 +72,7 @@ def sized(size: Size, outlook: Outlook | None) -> Size:
     return replace(size, wanted=wanted, calm=outlook.members if outlook.calm is None else outlook.calm)
 
 
-def _leaving(members: GroupMembers, group: str) -> tuple[str, ...]:
+def leaving(members: GroupMembers, group: str) -> tuple[str, ...]:
     """Return the members in the order in which they are ended, the highest number first, if all of them carry their numbers.
 
     A consumer does that by taking its ``client.id`` from AUTOSCALER_WORKER_NAME.

@@ -8,6 +8,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.core.assignors.forecast import Roof, fits, forecast
+from autoscaler.core.assignors.group_model import NativeGroup
+from autoscaler.core.assignors.group_reader import Unpredictable
 from autoscaler.core.group.history import moved
 from autoscaler.model import Finding, TopicPartition
 from autoscaler.model.findings import What
@@ -31,6 +34,7 @@ class Recorded:
         algorithm: What placed, as the audit names it.
         consumers: How many were asked for, or advised.
         by_assignor: One of Kafka's own assignors places, not this controller; ``None``: that is not known.
+        group: The group as that assignor sees it, or why it cannot be followed; ``None``: that is not recorded.
     """
 
     rates: Mapping[TopicPartition, float]
@@ -41,6 +45,7 @@ class Recorded:
     algorithm: str
     consumers: int
     by_assignor: bool | None = False
+    group: NativeGroup | Unpredictable | None = None
 
 
 def judge_count(recorded: Recorded, count: int) -> tuple[Finding, ...]:
@@ -73,8 +78,29 @@ def _without_placing(recorded: Recorded, count: int) -> Finding | None:
         )  # fmt: skip
     if recorded.by_assignor is False:
         return None
+    if recorded.by_assignor and recorded.group is not None:
+        return _dealt_out(recorded, recorded.group, count)
     what = What.ASSIGNOR_NOT_RECORDED if recorded.by_assignor else What.PLACED_BY_NOT_RECORDED
     return Finding.of(what, count=count, room_bytes_per_s=count * usable, total_bytes_per_s=total)
+
+
+def _dealt_out(recorded: Recorded, group: NativeGroup | Unpredictable, count: int) -> Finding:
+    """Return what the group's own assignor makes of the number."""
+    if isinstance(group, Unpredictable):
+        return group.why
+    told = forecast(group, recorded.rates, count)
+    if told is None:
+        return Finding.of(What.ASSIGNOR_NOT_FOLLOWED, assignor=group.assignor, count=count)
+    usable, fewer = recorded.usable_bytes_per_s, count < recorded.consumers
+    calm = recorded.calm_bytes_per_s
+    tolerance = 0.0 if calm is None else 1 - calm / usable
+    limit = usable if calm is None or not fewer else calm
+    enough = fits(group, recorded.rates, count, Roof(limit, usable, tolerance))
+    here = fits(group, recorded.rates, recorded.consumers, Roof(usable, usable, tolerance))
+    what = What.DEALT_OUT_ABOVE if not enough else What.DEALT_OUT_WITHIN if fewer or not here else What.DEALT_OUT_SPARE
+    return Finding.of(
+        what, count=count, assignor=group.assignor, high_bytes_per_s=told.high, limit_bytes_per_s=limit
+    )  # fmt: skip
 
 
 def _owner(recorded: Recorded, count: int) -> Mapping[TopicPartition, int]:

@@ -21,8 +21,15 @@ def raised(load: GroupLoad, planner: Planner, needed: Mapping[TopicPartition, fl
         needed: Bytes per second at which partitions must be read; of those that are not in the load nothing is known.
         usable: Bytes per second that one consumer is given at most.
     """
-    higher = {p: max(load.rates[p], min(usable, rate)) for p, rate in needed.items() if p in load.rates}
+    higher = faster(load.rates, needed, usable)
     measured = {**load.measured, **higher}
-    faster = {p: rate / load.rates[p] for p, rate in higher.items() if load.rates[p] > 0}
+    times = {p: rate / load.rates[p] for p, rate in higher.items() if load.rates[p] > 0}
     more = replace(load, rates={**load.rates, **higher}, measured=measured, total_bytes_per_s=math.fsum(measured.values()))
-    return more, planner.judging(planner.gauge.scaled(faster), planner.there)
+    return more, planner.judging(planner.gauge.scaled(times), planner.there)
+
+
+def faster(
+    rates: Mapping[TopicPartition, float], needed: Mapping[TopicPartition, float], usable: float
+) -> Mapping[TopicPartition, float]:
+    """Return the rates of the partitions that must be read faster than records arrive, as ``raised`` counts them."""
+    return {p: max(rates[p], min(usable, rate)) for p, rate in needed.items() if p in rates}

@@ -11,9 +11,10 @@ from jsonschema import Draft202012Validator
 from autoscaler.adapters.http.board import DECISIONS, HISTORY_S, STEP_S, STEPS, Board
 from autoscaler.adapters.http.brokers import FRESH_S, BrokerPlans
 from autoscaler.adapters.http.endpoint import Endpoint
-from autoscaler.adapters.http.metrics import JobMetrics
+from autoscaler.adapters.http.metrics import Cycle, JobMetrics
 from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health
+from autoscaler.adapters.http.why import Record
 from autoscaler.config.settings import Settings
 from autoscaler.errors import TransientError
 from autoscaler.model import TopicPartition
@@ -211,3 +212,14 @@ def test_a_loopback_address_is_known(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example", ""])  # noqa: S104  nothing is bound
 def test_another_address_is_not_taken_for_one(host: str) -> None:
     assert not is_loopback(host)
+
+
+def test_why_not_counts_a_backlog_that_is_given_a_time() -> None:
+    """Two of 50 and 40 of 80: two do by rates, and each needs one of its own where 40 more per second must be read."""
+    seen = cycle()
+    behind = tuple(replace(x, lag_bytes=40_000.0, lag_s=60.0) for x in seen.loads)
+    told = {"within_s": 1.0, "behind_s": 5.0, "partitions": float(len(behind))}
+    plain = Record.of(Cycle(line={**seen.line, "backlog": None}, loads=behind), ()).why({})
+    late = Record.of(Cycle(line={**seen.line, "backlog": told}, loads=behind), ()).why({})
+    assert plain["fewer"] != late["fewer"]
+    assert f"it takes {len(behind)} consumers at least" in (late["fewer"] or "")
