@@ -19,7 +19,7 @@ def hold(args: argparse.Namespace) -> int:
         PermanentError: The file cannot be written.
     """
     path = Path(args.config)
-    load(path, connects=False)  # says what is wrong before anything is changed
+    groups = load(path, connects=False).groups  # says what is wrong before anything is changed
     wanted = _wanted(args)
     with alone(path):
         changed = _changed(path, args.group, wanted)
@@ -28,6 +28,11 @@ def hold(args: argparse.Namespace) -> int:
         sys.stdout.write(f"{args.group}: it is so already in {path}\n")
         return 0
     sys.stdout.write(f"{args.group}: {said} in {path}; a job that runs with this file goes by it from its next cycles on\n")
+    if args.name != "resume" and any(g.group == args.group and g.mode == "advise" for g in groups):
+        sys.stdout.write(
+            f"{args.group}: the group is in mode advise, so that nothing is changed from here; a scaler that follows "
+            f"/advice/{args.group} or its metric goes on: pause that one\n"
+        )
     return 0
 
 

@@ -52,6 +52,17 @@ def test_a_group_is_paused_pinned_and_resumed(file: Path) -> None:
     assert [p.name for p in file.parent.iterdir()] == ["c.yaml"]
 
 
+def test_who_follows_the_advice_is_said_not_to_be_held(file: Path) -> None:
+    """In mode advise, the default, nothing is changed from here: who sets the number is a scaler that asks for the advice."""
+    done = commands.run("pause", "orders", "--config", file)
+    assert "the group is in mode advise" in done.stdout
+    assert "a scaler that follows /advice/orders or its metric goes on: pause that one" in done.stdout
+    assert "mode advise" not in commands.run("resume", "orders", "--config", file).stdout
+    acts = "assignment: native, mode: act, workers: {kind: scale, target: apps/v1/Deployment/bills}"
+    file.write_text(file.read_text() + f"  - {{group: bills, topics: [orders], {acts}}}\n")
+    assert "mode advise" not in commands.run("pause", "bills", "--config", file).stdout
+
+
 def test_what_would_not_be_a_good_configuration_is_not_written(file: Path) -> None:
     text = file.read_text()
     for arguments, code, said in [
