@@ -6,8 +6,10 @@ so that a newcomer's first job finds everything compiled.
 
 import logging
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 from numba.core import event
 
@@ -30,6 +32,30 @@ def prepare(clock: Clock, algorithms: Collection[str] = ("PACE",)) -> str:
     if not compiled:
         return f"the planner's machine code was loaded in {took:.1f} s"
     return f"the planner was compiled in {took:.0f} s ({compiled} functions); {_where()}"
+
+
+@contextmanager
+def announced(say: Callable[[str], object]) -> Iterator[None]:
+    """Say, once and as soon as anything of the planner is compiled meanwhile, that this is what is waited for."""
+    listener = _Announcer(say)
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+
+
+class _Announcer(event.Listener):
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say, self._said = say, False
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002  of the library
+        if not self._said:
+            self._say("compiling the planner, which takes about a minute and is kept for later\n")
+        self._said = True
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
 def _where() -> str:

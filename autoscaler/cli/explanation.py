@@ -27,10 +27,10 @@ from autoscaler.console.words import count, lasted, rate
 from autoscaler.core.assignors.group_model import NativeGroup
 from autoscaler.core.assignors.group_reader import Unpredictable, read_group
 from autoscaler.core.load.backlog import backlog_told, needed_of
-from autoscaler.core.messages import text_of
+from autoscaler.core.messages import many, text_of
 from autoscaler.core.sizing.native_outlook import leaving
 from autoscaler.core.why_not import Decided, WhyNot, why_not
-from autoscaler.model import Finding, PartitionLoad, TopicPartition
+from autoscaler.model import Finding, Observation, PartitionLoad, TopicPartition
 from autoscaler.model.names import client_of
 from autoscaler.model.reasons import RateSource
 
@@ -112,7 +112,7 @@ def row_decided(row: Row, policy: "Policy | None", measured: Row | None = None) 
         by_assignor=by_assignor,
         tolerance_ratio=None if policy is None else policy.tolerance_ratio,
         needed=needed_of(told, map(load_of, loads)),
-        group=_dealt_out(row, measured) if by_assignor and measured is not None else None,
+        group=_dealt_out(row, measured) if by_assignor else None,
     )
 
 
@@ -126,17 +126,23 @@ def load_of(x: Mapping[str, Any]) -> PartitionLoad:
     )  # fmt: skip
 
 
-def _dealt_out(row: Row, measured: Row) -> NativeGroup | Unpredictable | None:
+def _dealt_out(row: Row, measured: Row | None) -> NativeGroup | Unpredictable | None:
     """Return the group as its assignor saw it; ``None`` where that was not recorded, or by another release."""
+    seen = observed(measured)
+    if seen is None or seen.members is None:
+        return None
+    ids = {x.partition.topic: x.topic_id for x in seen.snapshot.loads if x.topic_id}
+    return read_group(seen.members, [x.partition for x in seen.snapshot.loads], ids, leaving(seen.members, row["group"]))
+
+
+def observed(measured: Row | None) -> Observation | None:
+    """Return what a cycle was decided from, by its row of ``loads``; ``None``: not recorded, or in a way of another release."""
+    if measured is None or measured["inputs"] is None:
+        return None
     try:
-        snapshot = snapshot_of(measured)
-        members = unpack_inputs(measured["inputs"], snapshot).observation.members if measured["inputs"] is not None else None
+        return unpack_inputs(measured["inputs"], snapshot_of(measured)).observation
     except ValueError:
         return None
-    if members is None:
-        return None
-    ids = {x.partition.topic: x.topic_id for x in snapshot.loads if x.topic_id}
-    return read_group(members, [x.partition for x in snapshot.loads], ids, leaving(members, row["group"]))
 
 
 def _by_assignor(row: Row, policy: "Policy | None") -> bool | None:
@@ -195,8 +201,9 @@ def _measured(row: Row) -> str:
     unknown = sum(not x["known"] for x in loads)
     partly = f", {unknown} of them not known" if unknown else ""
     failed = f"; {row['error']}" if row["error"] else ""
-    lag = count(row["total_lag_records"])
-    return f"{rate(row['total_bytes_per_s'])} on {len(loads)} partitions{partly}, {lag} records behind{failed}"
+    lag = row["total_lag_records"]
+    behind = f"{count(lag)} record{'' if lag == 1 else 's'} behind"
+    return f"{rate(row['total_bytes_per_s'])} on {many(len(loads), 'partition')}{partly}, {behind}{failed}"
 
 
 def _consumers(row: Row) -> str:
@@ -218,7 +225,7 @@ def _filled(row: Row, hottest: Mapping[str, Any]) -> str:
     can = hottest["capacity_bytes_per_s"] or row["capacity_bytes_per_s"]
     source = (row["capacity_source"] or "").lower()
     usable = f"{rate(can * share)} usable ({share:.0%} of {rate(can)}{', ' + source if source else ''})"
-    return f"{rate(hottest['bytes_per_s'])} of {usable}, {len(hottest['partitions'])} partitions"
+    return f"{rate(hottest['bytes_per_s'])} of {usable}, {many(len(hottest['partitions']), 'partition')}"
 
 
 def _done(e: Explanation) -> str:

@@ -129,7 +129,8 @@ def explain(args: argparse.Namespace) -> int:
         AutoscalerError: There are no tables, or they cannot be read.
         TimeError: A time is none.
     """
-    from autoscaler.cli import explanation  # noqa: PLC0415  loads the planner
+    from autoscaler.adapters.kernels import announced  # noqa: PLC0415  loads the planner
+    from autoscaler.cli import explanation  # noqa: PLC0415  as above
 
     asked = Asked.of(args)
     at = asked.now if args.at is None else moment(args.at, asked.now, asked.zone)
@@ -141,7 +142,8 @@ def explain(args: argparse.Namespace) -> int:
         return nothing(args.group, tables.groups(), asked, f"at or before {shown(at, asked.zone)}")
     groups = asked.settings.groups if asked.settings is not None else ()
     policy = next((g for g in groups if g.group == args.group), None)
-    found = explanation.explained(row, tables.outcomes(row), at, policy, tables.measured(row))
+    with announced(sys.stderr.write):
+        found = explanation.explained(row, tables.outcomes(row), at, policy, tables.measured(row))
     health = asked.health(row["at"]) if args.at is None else FINE
     if args.json:
         sys.stdout.write(explanation.as_json(found, health))

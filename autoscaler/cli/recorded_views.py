@@ -4,6 +4,7 @@ A long time has more decisions than a chart can show or a file should hold. What
 kept is what was recorded: nothing is averaged.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,10 +16,11 @@ from autoscaler.adapters.http.metrics import Cycle
 from autoscaler.adapters.http.one_file import ReportedGroup
 from autoscaler.adapters.http.why import Why, cost_of, moves_of, why_of
 from autoscaler.adapters.job_log import changes_something
-from autoscaler.cli.explanation import called, load_of, row_decided, unjudged
+from autoscaler.cli.explanation import load_of, observed, row_decided, unjudged
 from autoscaler.console.words import lasted
 from autoscaler.core.why_not import why_not
-from autoscaler.model import TopicPartition
+from autoscaler.model import Observation, TopicPartition
+from autoscaler.model.names import client_of
 
 if TYPE_CHECKING:
     from autoscaler.config.policy import Policy
@@ -63,13 +65,14 @@ def reported(tables: DecisionTables, group: str, times: Times, bounds: Bounds, p
     points, apart = _thinned(rows, span_s), changed[: len(changed) - len(listed)]
     whys = _whys(tables, group, whole, policy)
     until = times.until.timestamp()
-    seen = _glance(last, until, times.old_s)
+    workers = _workers(last, observed(tables.measured(last)))
+    seen = _glance(last, workers, until, times.old_s)
     return {
         "one": {
             "now": until,
             "old_s": times.old_s,
             "group": seen,
-            "holders": [consumer(w) for w in _workers(last)],
+            "holders": [consumer(w) for w in workers],
             "history": points,
             "decisions": [_change(r) for r in whole][::-1],
         },
@@ -127,7 +130,9 @@ def _notes(rows: int, points: int, changed: int, listed: int, span_s: float) -> 
 
 
 def _ends(last: Row, times: Times, *, old: bool) -> list[str]:
-    return [f"The last decision of this time was made at {times.shown(last['at'])}: nothing is recorded after it."] if old else []
+    at = times.shown(last["at"])
+    said = f"The last decision of this time was made at {at}; after it nothing is recorded up to the end of this time."
+    return [said] if old else []
 
 
 def _line(row: Row) -> Mapping[str, Any]:
@@ -151,7 +156,7 @@ def _point(row: Row) -> Point:
     }
 
 
-def _glance(row: Row, now: float, old_s: float) -> Group:
+def _glance(row: Row, workers: list[Mapping[str, Any]], now: float, old_s: float) -> Group:
     at, sampled = row["at"].timestamp(), row["sample_ts"]
     line = {
         **_line(row),
@@ -160,22 +165,41 @@ def _glance(row: Row, now: float, old_s: float) -> Group:
         "known": bool(row["known"]),
         "parked": (),
         "sample_age_s": 0.0 if sampled is None else max(0.0, at - sampled),
-        "workers": _workers(row),
+        "workers": workers,
     }
     return group_of(Cycle(line=line, loads=tuple(map(load_of, row["loads"] or ()))), now, old_s)
 
 
-def _workers(row: Row) -> list[Mapping[str, Any]]:
-    """Return the consumers of a decision: those that hold something, as they are recorded, and the others by their number."""
+def _workers(row: Row, seen: Observation | None) -> list[Mapping[str, Any]]:
+    """Return the consumers of a decision: those that hold something, as they are recorded, and the others by their number.
+
+    Args:
+        row: The decision.
+        seen: What it was made from, which has their names and hosts; ``None``: that is not recorded.
+    """
     lags = {f"{x['topic']}-{x['partition']}": x["lag_records"] for x in row["loads"] or ()}
-    members = [_worker(row, m, lags) for m in row["members"] or ()]
+    known = _introduced(seen)
+    members = [_worker(row, m, lags, known.get(m["member"], {})) for m in row["members"] or ()]
     idle = max(0, (row["consumers_now"] or 0) - len(members))
     empty = {"slot": None, "phase": "", "bytes_per_s": 0.0, "capacity_bytes_per_s": row["capacity_bytes_per_s"], "lag_records": 0}
     return [*members, *({**empty, "name": f"holds nothing ({n + 1})", "partitions": []} for n in range(idle))]
 
 
-def _worker(row: Row, member: Mapping[str, Any], lags: Mapping[str, int | None]) -> Mapping[str, Any]:
-    name = called(row, member["member"])
+def _introduced(seen: Observation | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return what consumers are called, by what the audit knows them by: slot or member id, as text."""
+    if seen is None:
+        return {}
+    workers = seen.state.workers if seen.state is not None else ()
+    members = seen.members.members if seen.members is not None else ()
+    clients = Counter(m.client_id for m in members)
+    named = {m.member_id: m.client_id if clients[m.client_id] == 1 else client_of(m.member_id) for m in members}
+    return {str(w.slot): {"slot": w.slot, "name": w.name} for w in workers if w.slot is not None} | {
+        m.member_id: {"name": named[m.member_id], "client_id": m.client_id, "host": m.host} for m in members
+    }
+
+
+def _worker(row: Row, member: Mapping[str, Any], lags: Mapping[str, int | None], known: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = client_of(member["member"])
     behind = [lags.get(p) for p in member["partitions"]]
     return {
         "slot": None,
@@ -185,6 +209,7 @@ def _worker(row: Row, member: Mapping[str, Any], lags: Mapping[str, int | None])
         "capacity_bytes_per_s": member["capacity_bytes_per_s"] or row["capacity_bytes_per_s"],
         "lag_records": None if None in behind else sum(x for x in behind if x is not None),
         "partitions": member["partitions"],
+        **known,
     }
 
 

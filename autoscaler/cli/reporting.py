@@ -3,16 +3,19 @@
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.http.one_file import Report, ReportedGroup, one_file
+from autoscaler.adapters.kernels import announced
 from autoscaler.cli.reading import Asked, nothing
 from autoscaler.cli.recorded_views import Bounds, Times, reported
 from autoscaler.cli.times import shown, zone_of
 from autoscaler.cli.whole_file import write_whole
+from autoscaler.core.messages import many
 from autoscaler.errors import Exit
 
 if TYPE_CHECKING:
@@ -32,14 +35,17 @@ def report(args: argparse.Namespace) -> int:
     """
     asked = Asked.of(args)
     since, until = asked.span(args)
-    zone = zone_of(args.zone or "UTC")
+    zone = zone_of(args.zone or "UTC")  # for readers elsewhere; a time that is given is read by this machine's clocks
+    asked = replace(asked, zone=zone)
     tables = DecisionTables(asked.tables)
     policies = {g.group: g for g in asked.settings.groups} if asked.settings is not None else {}
     latest = tables.groups() if args.all else {}
     names = [name for name, at in latest.items() if at >= since] if args.all else [args.group]
     bounds = bounds_of(len(names))
     times = Times(since=since, until=until, old_s=asked.quiet_s, shown=lambda at: shown(at, zone))
-    found = {name: x for name in sorted(names) if (x := reported(tables, name, times, bounds, policies.get(name))) is not None}
+    with announced(sys.stderr.write):
+        told = {name: reported(tables, name, times, bounds, policies.get(name)) for name in sorted(names)}
+    found = {name: x for name, x in told.items() if x is not None}
     when = f"between {shown(since, zone)} and {shown(until, zone)}"
     if not found and args.all:
         sys.stderr.write(f"no decision of any group in {asked.tables} {when}\n")
@@ -48,11 +54,11 @@ def report(args: argparse.Namespace) -> int:
         return nothing(args.group, tables.groups(), asked, when)
     path = Path(args.output)
     made = f"Recorded {when}; this report was made at {shown(asked.now, zone)} from {asked.tables} and does not change."
-    title = args.group or f"{len(found)} consumer groups"
+    title = args.group or many(len(found), "consumer group")
     write_whole(path, one_file(f"{title} · {shown(until, zone)}", _report(found, since, until, zone, made)))
     decisions = sum(len(x["one"]["decisions"]) for x in found.values())
     sys.stdout.write(
-        f"{path}: {title} {when}, {decisions} decisions that changed something; {path.stat().st_size / 1e3:,.0f} kB\n"
+        f"{path}: {title} {when}, {many(decisions, 'decision')} that changed something; {path.stat().st_size / 1e3:,.0f} kB\n"
     )
     return 0
 

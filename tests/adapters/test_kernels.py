@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core import event
 
 import autoscaler
 from autoscaler.adapters import kernels
+from autoscaler.adapters.kernels import announced
 from tests.fakes import FakeClock
 
 RUN = """
@@ -56,3 +58,14 @@ def test_where_nothing_can_be_kept_it_compiles_and_says_so(installed: Path, tmp_
 def test_getting_ready_says_what_it_took_and_leaves_nothing_to_compile() -> None:
     kernels.prepare(FakeClock())
     assert kernels.prepare(FakeClock()) == "the planner's machine code was loaded in 0.0 s"
+
+
+def test_compiling_is_said_once_and_only_while_it_is_listened_for() -> None:
+    said: list[str] = []
+    with announced(said.append):
+        assert said == [], "what is only loaded is not waited for"
+        for _ in range(2):
+            event.start_event("numba:compile", data={})  # type: ignore[no-untyped-call]
+            event.end_event("numba:compile", data={})  # type: ignore[no-untyped-call]
+    event.start_event("numba:compile", data={})  # type: ignore[no-untyped-call]
+    assert said == ["compiling the planner, which takes about a minute and is kept for later\n"]

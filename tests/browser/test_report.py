@@ -91,5 +91,20 @@ def test_a_mark_opens_its_decision_and_groups_are_a_click_away(browser: Browser,
         expect(window.locator("#decisions details[open]")).to_have_count(1)
         window.locator("#back a").click()
         window.locator("#groups a", has_text="it's").click()
-        expect(window.locator("#news")).to_contain_text("nothing is recorded after it")
+        expect(window.locator("#news")).to_contain_text("after it nothing is recorded up to the end of this time")
         expect(window.locator("#nodecisions")).to_have_text("None in this time.")
+
+
+def test_who_held_what_is_read_on_a_phone_without_scrolling_aside(browser: Browser, directory: Path) -> None:
+    with opened(browser, directory / "one.html", width=400) as (window, _):
+        table = window.locator("#one .scroll")
+        assert table.evaluate("e => e.scrollWidth - e.clientWidth") == 0
+        row = window.locator("#holders tr").first
+        expect(row).to_contain_text("orders-0")
+        assert row.locator("td").last.evaluate("e => getComputedStyle(e, '::before').content") == '"Partitions"'
+
+
+def test_moves_of_hardly_any_load_are_not_said_to_be_none(browser: Browser, directory: Path) -> None:
+    with opened(browser, directory / "one.html") as (window, _):
+        told = [window.evaluate("x => share(x)", x) for x in (0.75, 0.001, 0.0, None)]
+    assert told == [", 0.75 of what one consumer may have", ", less than 0.01 of what one consumer may have", "", ""]

@@ -16,13 +16,17 @@ from deltalake import DeltaTable, write_deltalake
 
 from autoscaler.adapters.audit import rows
 from autoscaler.adapters.audit.decision_reader import DecisionTables
+from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.cli.recorded_views import Times, reported
 from autoscaler.cli.reporting import bounds_of
 from autoscaler.cli.whole_file import write_whole
 from autoscaler.errors import PermanentError
+from autoscaler.ports import Inputs
+from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
+from tests.adapters.audit.test_audit_advised import timeline
 from tests.cli.recorded_groups import OLD, SPAN, T0, day_of_cycles, tables_of_groups
-from tests.cli.test_reading import iso, run
+from tests.cli.test_reading import iso, run, write
 
 DAY_MOST_BYTES = 1_000_000
 
@@ -69,9 +73,39 @@ def test_all_groups_of_the_time_are_in_one_report_in_the_zone_that_is_asked_for(
     said = told(file)
     assert list(said["groups"]) == ["<script>alert(1)</script>", "it's", "orders"]
     assert (said["zone"], "23:13:00 CET" in said["notes"][0]) == ("Europe/Berlin", True)
-    assert said["groups"]["it's"]["notes"] == [
-        "The last decision of this time was made at 2023-11-14 23:13:25 CET: nothing is recorded after it."
-    ]
+    (note,) = said["groups"]["it's"]["notes"]
+    assert note.startswith("The last decision of this time was made at 2023-11-14 23:13:25 CET; after it nothing is recorded up")
+
+
+def holders_of(cycle: Cycle, root: Path) -> list[dict[str, Any]]:
+    """Return the consumers of a report of one cycle, of which the table loads has what it was made from."""
+    write(root, cycle)
+    write_deltalake(str(root / "loads"), rows.loads([cycle], [0]), partition_by=["date"])
+    group = cycle.decision.group
+    done = run("report", group, "--tables", root, "--since", "2000-01-01", "--output", root / "r.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    found: list[dict[str, Any]] = told(root / "r.html")["groups"][group]["one"]["holders"]
+    return found
+
+
+def test_consumers_have_their_names_and_hosts_where_the_cycle_was_recorded(tmp_path: Path) -> None:
+    entry = timeline("native").audit.entries[10]
+    values = {"decision": entry.decision, "snapshot": entry.snapshot, "owner": entry.owner, "inputs": entry.inputs}
+    native = holders_of(Cycle(**values, outcomes=(), handovers=()), tmp_path / "native")  # type: ignore[arg-type]
+    assert [(h["name"], h["client_id"], h["host"]) for h in native] == [(f"app-{n}",) * 2 + (f"/10.0.0.{n}",) for n in range(3)]
+    decision, snapshot, state = cases.hot(T0)
+    inputs = Inputs(number=0, observation=b.observation(snapshot, state), moment=b.moment(T0), start=None)
+    cycle = Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner=state.owner, inputs=inputs)
+    managed = holders_of(cycle, tmp_path / "managed")
+    assert [(h["slot"], h["name"]) for h in managed if h["partitions"]] == [(0, state.workers[0].name)]
+
+
+def test_what_is_not_there_is_said_in_the_zone_of_the_report(tables: Path, tmp_path: Path) -> None:
+    """On a machine elsewhere: a report's times are UTC unless --zone says otherwise, whatever clocks are here."""
+    done = run("report", "orders", "--tables", tables, "--since", iso(T0 + 90_000), "--output", tmp_path / "r", TZ="Asia/Tokyo")
+    assert done.returncode == 1
+    assert "UTC" in done.stderr
+    assert "JST" not in done.stderr
 
 
 def test_tables_of_an_older_release_are_reported_without_what_they_lack(tmp_path: Path) -> None:

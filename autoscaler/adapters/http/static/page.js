@@ -162,7 +162,7 @@ function card(g) {
     element("dl", { class: "figures" }, ...figures.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
     element("div", { class: "said" }, element("span", { class: "reason" }, because(g)), g.sentence));
 }
-const risk = (g) => (g.risk === "old" ? `data is old: from ${clock(g.sampled)}\u00a0${ZONE}` : RISK_SAID[g.risk] ?? g.risk);
+const risk = (g) => (g.risk === "old" ? `${REPORT ? "nothing is recorded after it" : "data is old"}: from ${clock(g.sampled)}\u00a0${ZONE}` : RISK_SAID[g.risk] ?? g.risk);
 const because = (g) => (g.limited_by ? `${g.reason}, limited by ${g.limited_by}` : g.reason);
 // Of a group only what its card shows: ages change each time, and would make it anew.
 const shownOf = ({ age_s, sample_age_s, at, partitions, ...rest }) => (rest.old ? { ...rest, sampled: at + age_s - sample_age_s } : rest);
@@ -219,15 +219,17 @@ function chart(one) {
   }
   $("chart").replaceChildren(svg);
 }
+// On a phone a consumer is a block of its own, each figure below its head: the roles keep it a table for readers.
 function holder(w) {
   const place = [w.client_id && w.client_id !== w.name ? w.client_id : null, w.host].filter(Boolean).join(" · ");
-  return element("tr", {},
-    element("th", { scope: "row" }, w.slot === null ? w.name : `${w.slot} · ${w.name}`, place ? element("div", { class: "quiet" }, place) : null),
-    element("td", {}, w.phase),
-    element("td", { class: "n" }, bytes(w.load)),
-    element("td", { class: "n" }, percent(w.load, w.capacity)),
-    element("td", { class: "n" }, count(w.lag_records)),
-    element("td", {}, w.partitions.length ? w.partitions.join(", ") : "none"));
+  const cell = (head, kind, value) => element("td", { role: "cell", class: kind, "data-head": head }, value);
+  return element("tr", { role: "row" },
+    element("th", { scope: "row", role: "rowheader" }, w.slot === null ? w.name : `${w.slot} · ${w.name}`, place ? element("div", { class: "quiet" }, place) : null),
+    cell("State", "", w.phase),
+    cell("Load", "n", bytes(w.load)),
+    cell("Of capacity", "n", percent(w.load, w.capacity)),
+    cell("Lag", "n", count(w.lag_records)),
+    cell("Partitions", "", w.partitions.length ? w.partitions.join(", ") : "none"));
 }
 function decision(d) {
   const details = element("details", {}, element("summary", {}, d.steps_all === 0 ? "why not another number" : d.steps_all === 1 ? "1 step, what it cost, and why not another number" : `${count(d.steps_all)} steps, what they cost, and why not another number`));
@@ -262,10 +264,13 @@ const whyOf = (name, d) => (REPORT ? REPORT.groups[name].whys[REPORT.groups[name
 function cost(c) {
   if (c.moved === 0) return "no partition is moved";
   const load = c.moved_bytes_per_s === null ? "not all of their load known" : bytes(c.moved_bytes_per_s);
-  const share = c.r_score === null ? "" : `, ${c.r_score.toLocaleString("en", { maximumFractionDigits: 2 })} of what one consumer may have`;
   const paused = c.pauses === 0 ? "" : c.pauses === 1 ? `; it stood still for ${pause(c.pause_max_s)}`
     : `; they stood still for ${pause(c.pause_median_s)} in the middle, ${pause(c.pause_max_s)} at most (${count(c.pauses)} measured)`;
-  return `${c.moved === 1 ? "1 partition" : `${count(c.moved)} partitions`} (${load}${share}); ${count(c.handed_over)} seen to change hands${paused}`;
+  return `${c.moved === 1 ? "1 partition" : `${count(c.moved)} partitions`} (${load}${share(c.r_score)}); ${count(c.handed_over)} seen to change hands${paused}`;
+}
+function share(x) {
+  if (!x) return "";
+  return `, ${x < 0.005 ? "less than 0.01" : x.toLocaleString("en", { maximumFractionDigits: 2 })} of what one consumer may have`;
 }
 const pause = (x) => (x < 1 ? `${Math.round(x * 1000)}\u00a0ms` : seconds(x));
 function reveal(d) {
