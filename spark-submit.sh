@@ -41,7 +41,7 @@ misused() {
 }
 
 # --- what to run ------------------------------------------------------------------------------------------------------
-config='' master='' once='' packages='' excluded='' options=() own=()
+config='' master='' once='' added='' options=() own=()
 while (($#)); do
     case $1 in
         --config) [[ $# -ge 2 ]] || misused; config=$2; shift ;;
@@ -50,10 +50,8 @@ while (($#)); do
         --job=*) once=1 job=${1#*=} ;;
         --) shift; own=("$@"); break ;;
         --master) [[ $# -ge 2 ]] || misused; master=$2; options+=("$1" "$2"); shift ;;
-        --packages) [[ $# -ge 2 ]] || misused; packages=$2; shift ;;
-        --packages=*) packages=${1#*=} ;;
-        --exclude-packages) [[ $# -ge 2 ]] || misused; excluded=$2; shift ;;
-        --exclude-packages=*) excluded=${1#*=} ;;
+        --jars) [[ $# -ge 2 ]] || misused; added=$2; shift ;;
+        --jars=*) added=${1#*=} ;;
         --master=*) master=${1#*=}; options+=("$1") ;;
         -h | --help) usage; exit 0 ;;
         *) options+=("$1") ;;
@@ -72,9 +70,9 @@ if ! "$python" -c 'import autoscaler.cli' 2>/dev/null; then
 fi
 if [[ -z $once ]]; then "$python" -m autoscaler.cli validate --config "$config" || exit $?; fi
 
-# One start of Python answers all: where Spark is, where the state lies, and the jars: the class path that a local master needs,
-# what any other fetches for its executors as well, and what is left out of that.
-facts=$("$python" - "$config" "${master:-local}" ${own[@]+"${own[@]}"} <<'PYTHON'
+# One start of Python answers all: where Spark is, where the state lies, and the jars, as the class path of a local master and as
+# the list that any other brings to its executors as well.
+facts=$("$python" - "$config" ${own[@]+"${own[@]}"} <<'PYTHON'
 import sys
 from autoscaler import jars
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
@@ -83,19 +81,18 @@ from autoscaler.config.settings import load
 
 try:
     home = jars.spark_home()
-    local = sys.argv[2].startswith("local") and not any((home / "jars").glob("delta-spark_*.jar"))
     settings = load(sys.argv[1]) if sys.argv[1] else None
-    places = (settings.checkpoint_place, settings.tables_place) if settings else sys.argv[3:]
-    bundles = jars.needed(map(scheme_of, places))
-    print(home, settings.root if settings else "", jars.class_path(*bundles) if local else "", sep="\n")
-    print(*(",".join(x for b in bundles for x in getattr(b, name)) for name in ("artifacts", "excluded")), sep="\n")
+    places = (settings.checkpoint_place, settings.tables_place) if settings else sys.argv[2:]
+    bundles = () if any((home / "jars").glob("delta-spark_*.jar")) else jars.needed(map(scheme_of, places))
+    brought = sorted(str(jar) for b in bundles for jar in jars.fetch(b).glob("*.jar"))
+    print(home, settings.root if settings else "", jars.class_path(*bundles), ",".join(brought), sep="\n")
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
     sys.exit(Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED)
 PYTHON
 ) || exit $?
-{ read -r home; read -r state; read -r delta; read -r modules; read -r without; } <<<"$facts"
+{ read -r home; read -r state; read -r class_path; read -r jars; } <<<"$facts"
 export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
 # The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
 export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -121,20 +118,18 @@ fi
 log4j="\"-Dlog4j2.configurationFile=$here/conf/log4j2.properties\"" # in quotes for Spark's launcher: the path may hold spaces
 command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
 [[ -n $master ]] || command+=(--master 'local[4]')
-case ${master:-local} in
-    local*)
+case ${master:-local} in # local-cluster is not local: its executors are processes with directories of their own
+    local | local\[*)
         command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
-        [[ -n $delta ]] && command+=(--driver-class-path "$delta")
-        [[ -n $packages ]] && command+=(--packages "$packages")
-        [[ -n $excluded ]] && command+=(--exclude-packages "$excluded")
+        command+=(--conf spark.python.daemon.module=autoscaler.streaming.daemon) # executors elsewhere have no package when theirs starts
+        [[ -n $class_path ]] && command+=(--driver-class-path "$class_path")
         ;;
     *)
-        command+=(--packages "$modules${packages:+,$packages}")
-        excluded=$without${excluded:+${without:+,}$excluded}
-        [[ -n $excluded ]] && command+=(--exclude-packages "$excluded")
         command+=(--driver-java-options "-Xss4m $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
+        added=$jars${added:+${jars:+,}$added}
         ;;
 esac
+[[ -n $added ]] && command+=(--jars "$added")
 command+=(${options[@]+"${options[@]}"} "$job")
 [[ -z $once ]] || exec "${command[@]}" ${own[@]+"${own[@]}"}
 command+=(--config "$config")

@@ -279,6 +279,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     place = tmp_path_factory.mktemp("spark")
     own = {
         "spark.master": "local[4]",
+        "spark.python.daemon.module": "autoscaler.streaming.daemon",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from autoscaler import jars
 from autoscaler.console.job_state import JobState, read_job
 from tests.until import until
 
@@ -185,7 +184,7 @@ def test_a_local_job_gets_the_fetched_jars_and_this_python(script: Script) -> No
     assert given[given.index("--properties-file") + 1] == str(ROOT / "conf" / "spark.conf")
     assert given[given.index("--master") + 1] == "local[4]"
     assert given[given.index("--driver-class-path") + 1].endswith("/delta-4.4.0/*")
-    assert "--packages" not in given
+    assert "--jars" not in given
     assert given[-5:] == ["--conf", "spark.ui.port=4050", str(ROOT / "jobs" / "autoscale.py"), "--config", str(script.config)]
     assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines()
 
@@ -202,29 +201,37 @@ def test_a_class_archive_is_written_by_an_orderly_end_and_read_afterwards(script
     assert f"-XX:SharedArchiveFile={archive}" in " ".join(script.arguments()).split()
 
 
-@pytest.mark.parametrize("options", [["--master", "spark://host:7077"], ["--master=spark://host:7077"]], ids=["two words", "one"])
-def test_another_master_fetches_the_jars_itself(script: Script, options: list[str]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [["--master", "spark://host:7077"], ["--master=spark://host:7077"], ["--master", "local-cluster[2,1,1024]"]],
+    ids=["two words", "one", "processes of this machine"],
+)
+def test_another_master_brings_the_jars_to_its_executors(script: Script, options: list[str]) -> None:
     script.plan(0)
     assert script.run(*options).returncode == 0
     given = script.arguments()
-    assert given[given.index("--packages") + 1] == "io.delta:delta-spark_4.2_2.13:4.4.0"
+    brought = [Path(jar) for jar in given[given.index("--jars") + 1].split(",")]
+    assert [jar.parent.name for jar in brought if jar.name.startswith("delta-spark_")] == ["delta-4.4.0"]
+    assert all(jar.is_file() for jar in brought)
     assert "--driver-class-path" not in given
+    assert not [a for a in given if "daemon" in a], "their Python has no package when it starts"
     assert "local[4]" not in given
-    assert [a for a in given if "host:7077" in a] == options[-1:]
+    assert [a for a in given if options[-1] in a] == options[-1:]
 
 
 def test_state_in_an_object_store_brings_what_it_needs(script: Script) -> None:
     script.config.write_text(script.config.read_text(encoding="utf-8") + "\ntables: s3a://bucket/x\n", encoding="utf-8")
     script.plan(0)
-    assert script.run("--packages", "a:b:1").returncode == 0
+    assert script.run("--jars", "mine.jar", "--packages", "a:b:1").returncode == 0
     given = script.arguments()
     assert [Path(x).parent.name for x in given[given.index("--driver-class-path") + 1].split(":")] == ["delta-4.4.0", "s3a-3.5.0"]
-    assert given[given.index("--packages") + 1] == "a:b:1"
-    assert script.run("--master", "spark://host:7077", "--packages", "a:b:1", "--exclude-packages=c:d").returncode == 0
+    assert given[given.index("--jars") + 1] == "mine.jar"
+    assert script.run("--master", "spark://host:7077", "--packages", "a:b:1", "--jars=mine.jar").returncode == 0
     given = script.arguments()
-    packages = given[given.index("--packages") + 1].split(",")
-    assert (packages[0], packages[1], packages[-1]) == (*jars.DELTA.artifacts, "org.apache.hadoop:hadoop-aws:3.5.0", "a:b:1")
-    assert given[given.index("--exclude-packages") + 1].split(",") == [*jars.S3A.excluded, "c:d"], "not 686 MB of them"
+    brought = given[given.index("--jars") + 1].split(",")
+    assert {Path(jar).parent.name for jar in brought} == {"delta-4.4.0", "s3a-3.5.0", ""}
+    assert brought[-1] == "mine.jar"
+    assert given[given.index("--packages") + 1] == "a:b:1"
 
 
 def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script) -> None:
