@@ -419,6 +419,7 @@ def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups |
         spark = SparkSession.builder.appName("autoscaler").getOrCreate()
         for setting, place in (("checkpoint", settings.checkpoint_place), ("tables", settings.tables_place)):
             file_systems.check(spark, setting, place)
+        query.prepare(spark, settings)
     except BaseException as e:
         session.set_exception(e)  # what waits for it would keep the process from ending
         raise

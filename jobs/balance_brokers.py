@@ -191,6 +191,8 @@ def run(settings: Settings, cluster: Cluster) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     spark = SparkSession.builder.appName("balance-brokers").getOrCreate()
+    measured = measuring(settings, cluster)
+    query.prepare(spark, measured.model_copy(update={"tables": settings.tables_place}))
     clock = SystemClock()
     tables = SparkTables(spark, of_brokers(settings.tables_place), clock, WANTED)
     tables.check()
@@ -204,7 +206,7 @@ def run(settings: Settings, cluster: Cluster) -> int:
 
     admin, journal = KafkaClusterAdmin(cluster.connection), _journal(settings, cluster)
     world = World(admin=admin, journal=journal, rates=rates.now, busy=consumers.busy, record=record, clock=clock)
-    stream = query.start(spark, measuring(settings, cluster), rates.take)
+    stream = query.start(spark, measured, rates.take)
 
     threading.Thread(target=follow, args=(stream, stop, lost), name="query", daemon=True).start()
     log.info("%s the brokers of cluster %s", "balancing" if mode == "act" else "advising on", cluster.name)

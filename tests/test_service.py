@@ -62,6 +62,7 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
     monkeypatch.setattr(service, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
     monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
+    monkeypatch.setattr("autoscaler.service.query.prepare", lambda *_: None)
     monkeypatch.setattr("autoscaler.service.query.start", lambda *_: stream)
     monkeypatch.setattr("autoscaler.service.query.stop", lambda _: None)
     monkeypatch.setattr("autoscaler.service.query.ended_by_itself", lambda spark, _: ended.append(spark))
@@ -113,6 +114,7 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     monkeypatch.setattr(service, "_run_until_over", run)
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
     monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
+    monkeypatch.setattr("autoscaler.service.query.prepare", lambda *_: None)
     assert service.run(settings, followed) == 0
     assert len(made) == 2
 

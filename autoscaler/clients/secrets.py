@@ -61,6 +61,12 @@ def resolve_secrets(connection: Mapping[str, str | int | float | bool]) -> dict[
     return out
 
 
+def variables(connection: Mapping[str, str | int | float | bool]) -> dict[str, str]:
+    """Return the environment variables that a connection refers to, as far as they are set here."""
+    named = (v[4:] for v in connection.values() if isinstance(v, str) and v.startswith("env:"))
+    return {name: os.environ[name] for name in named if name in os.environ}
+
+
 def referred(setting: str, value: str) -> str:
     """Return what a setting's value refers to, read now; a value that is no reference is that itself.
 

@@ -88,9 +88,9 @@ class LocalFiles:
 class HadoopFiles:
     """``Files`` through the file system of the driver's JVM."""
 
-    def __init__(self, spark: "SparkSession", where: str) -> None:
-        """Look at nothing yet."""
-        self.where = where
+    def __init__(self, spark: "SparkSession", where: str, setting: str = "checkpoint") -> None:
+        """Look at nothing yet; ``setting`` is what messages call the place."""
+        self.where, self._setting = where, setting
         self._jvm: Any = spark._jvm  # noqa: SLF001  no other way to Hadoop
         self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
 
@@ -149,10 +149,10 @@ class HadoopFiles:
             said = str(e)
             line = next((x.strip() for x in said.splitlines()[1:] if x.strip()), said)[:300].removeprefix(": ")
             if any(x in said for x in _REFUSED):
-                raise _refused(self.where, line) from e
-            raise TransientError(f"checkpoint {self.where} cannot be reached: {line}") from e
+                raise _refused(self.where, line, self._setting) from e
+            raise TransientError(f"{self._setting} {self.where} cannot be reached: {line}") from e
 
 
-def _refused(where: str, why: str) -> SettingsError:
-    said = f"checkpoint: {where} may not be used by this user ({why})"
+def _refused(where: str, why: str, setting: str = "checkpoint") -> SettingsError:
+    said = f"{setting}: {where} may not be used by this user ({why})"
     return SettingsError((f"{said}; give it the permission, or name another place",))

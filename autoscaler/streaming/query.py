@@ -40,6 +40,19 @@ _NOT_BEGUN = "the query could not go on with it, twice"
 log = logging.getLogger(__name__)
 
 
+def prepare(spark: SparkSession, settings: Settings) -> None:
+    """Give executors on other machines what they need, and look whether they have the rest; see ``executors.prepare``."""
+    master = str(spark.sparkContext.master)
+    if master != "local" and not master.startswith("local["):
+        from autoscaler.streaming import executors  # noqa: PLC0415  with a local master there are none
+
+        try:
+            executors.prepare(spark, settings)
+        except BaseException:
+            spark.stop()  # in order, so that the reason is the last that is said
+            raise
+
+
 def start(spark: SparkSession, settings: Settings, on_snapshots: Callback) -> "StreamingQuery":
     """Start measuring, with a session whose Python interpreter has the package; secrets stay references until a client is made.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 Array = npt.NDArray[Any]
 
-SOURCE_DDL = "bucket int, read_s double, facts binary, commits binary"
+SOURCE_DDL = "bucket int, read_ts double, read_s double, facts binary, commits binary"
 LOADS_DDL = "bucket int, read_s double, window_s double, loads binary"
 
 _NAME = pa.dictionary(pa.int32(), pa.string())

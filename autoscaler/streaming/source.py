@@ -7,10 +7,13 @@ the brokers: a replayed batch samples them anew, and says so by its ``sample_ts`
 """
 
 import json
+import os
+import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from autoscaler.clients.kafka_python import Setting
+from autoscaler.clients.secrets import variables
 from autoscaler.errors import AutoscalerError
 from autoscaler.streaming import broker_poll, schema
 from autoscaler.streaming.broker_clients import Clients
@@ -26,7 +30,10 @@ from autoscaler.streaming.discovery import NO_LEADER, Discovery, Picture
 from autoscaler.topic_selection import means, names, patterns
 
 _CLIENTS = Clients()  # lives as long as the executor's Python worker, which Spark reuses from batch to batch
-_ROWS = pa.schema([("bucket", pa.int32()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary())])
+_ROWS = pa.schema([
+    ("bucket", pa.int32()), ("read_ts", pa.float64()), ("read_s", pa.float64()), ("facts", pa.binary()), ("commits", pa.binary()),
+])  # fmt: skip
+_UNTIMED = "not asked by a process that has just been started on another machine and does not know the driver's time yet"
 
 
 def bucket_of(topic: str, buckets: int) -> int:
@@ -86,18 +93,26 @@ class Shard:
 
 
 class Task(InputPartition):
-    """One task's work: shards, each with the number of the plan that it is of."""
+    """One task's work: shards, each with the number of the plan that it is of; and what it takes to do it on another machine."""
 
-    def __init__(self, work: Sequence[tuple[int, Shard]]) -> None:
-        """Take a part of the pictures."""
+    def __init__(self, work: Sequence[tuple[int, Shard]], environment: Mapping[str, str]) -> None:
+        """Take a part of the pictures, now; ``environment`` are variables that connections refer to."""
         super().__init__(None)
-        self.work = tuple(work)
+        self.work, self.environment = tuple(work), dict(environment)
+        self.planned_ts, self.machine = time.time(), machine()
+
+
+def machine() -> str:
+    """Return what machines, and so their clocks, are told apart by: containers on one have one clock."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id")
+    return boot_id.read_text(encoding="ascii") if boot_id.exists() else socket.gethostname()
 
 
 def tasks(plans: Sequence[Plan], pictures: Sequence[Picture]) -> list[Task]:
     """Cut pictures into tasks: one for all clusters where each has one bucket, else one per broker of a cluster."""
     work = [(i, s) for i, (plan, seen) in enumerate(zip(plans, pictures, strict=True)) for s in shards(plan, seen)]
-    return [Task(work)] if all(plan.buckets == 1 for plan in plans) else [Task([w]) for w in work]
+    environment = {k: v for plan in plans for k, v in variables(plan.connection).items()}
+    return [Task(w, environment) for w in ([work] if all(plan.buckets == 1 for plan in plans) else ([w] for w in work))]
 
 
 def shards(plan: Plan, picture: Picture) -> list[Shard]:
@@ -147,19 +162,28 @@ def _shares(plan: Plan, picture: Picture) -> tuple[list[Share], dict[str, Part]]
     return shares, leads.get(NO_LEADER, {})
 
 
-def begin(plan: Plan, shard: Shard, clients: Clients) -> Callable[[], tuple[pa.Table, pa.Table]]:
-    """Ask a shard's brokers, all at once, and return a function that gives its facts and commits; as many rows whatever fails."""
+def begin(
+    plan: Plan, shard: Shard, clients: Clients, clock: Callable[[], float] = time.time, *, ask: bool = True
+) -> Callable[[], tuple[pa.Table, pa.Table]]:
+    """Ask a shard's brokers, all at once, and return a function that gives its facts and commits; as many rows whatever fails.
+
+    Samples are stamped by ``clock``. Without ``ask`` nothing is asked, and every row says so.
+    """
     deadline = time.monotonic() + plan.read_timeout_s
 
     def start(share: Share) -> Callable[[], tuple[pa.Table, pa.Table]]:
-        return clients.use(plan.connection, share.address, deadline, lambda c: broker_poll.read(c, share, deadline, time.time))
+        if not ask:
+            return lambda: broker_poll.unread(share, _UNTIMED, clock())
+        return clients.use(plan.connection, share.address, deadline, lambda c: broker_poll.read(c, share, deadline, clock))
 
     started = [(share, start(share)) for share in shard.shares]
-    return lambda: _answers(shard, started)
+    return lambda: _answers(shard, started, clock)
 
 
-def _answers(shard: Shard, started: Sequence[tuple[Share, Callable[[], tuple[pa.Table, pa.Table]]]]) -> tuple[pa.Table, pa.Table]:
-    now = time.time()
+def _answers(
+    shard: Shard, started: Sequence[tuple[Share, Callable[[], tuple[pa.Table, pa.Table]]]], clock: Callable[[], float]
+) -> tuple[pa.Table, pa.Table]:
+    now = clock()
     leaderless = broker_poll.failed_facts(shard.leaderless, -1, "no broker leads this partition", now)
     facts = [leaderless, broker_poll.topic_errors(shard.missing, now)]
     commits = [broker_poll.failed_commits(shard.uncoordinated, shard.why, now)]
@@ -167,7 +191,7 @@ def _answers(shard: Shard, started: Sequence[tuple[Share, Callable[[], tuple[pa.
         try:
             f, c = answer()
         except AutoscalerError as e:
-            f, c = broker_poll.unread(share, f"broker {share.node} at {share.address}: {e}", time.time())
+            f, c = broker_poll.unread(share, f"broker {share.node} at {share.address}: {e}", clock())
         facts.append(f)
         commits.append(c)
     return _joined(facts), _joined(commits)
@@ -227,13 +251,20 @@ class Reader(DataSourceStreamReader):
         if not isinstance(partition, Task):
             return
         began = time.monotonic()
-        asked = [(plan := self._plans[i], begin(plan, shard, _CLIENTS)) for i, shard in partition.work]
+        os.environ.update(partition.environment)
+        clock, known = time.time, True
+        if partition.machine != machine():
+            from autoscaler.streaming.driver_clock import heard  # noqa: PLC0415  of no use on the driver's machine
+
+            clock, known = heard(partition.planned_ts)
+        asked = [(plan := self._plans[i], begin(plan, shard, _CLIENTS, clock, ask=known)) for i, shard in partition.work]
         read = [(plan, *answer()) for plan, answer in asked]
         took = time.monotonic() - began
         for plan, facts, commits in read:
             for bucket, of_facts, of_commits in parts(plan, facts, commits):
                 row = {
                     "bucket": [bucket],
+                    "read_ts": [clock()],
                     "read_s": [took],
                     "facts": [schema.pack(of_facts)],
                     "commits": [schema.pack(of_commits)],

@@ -194,7 +194,7 @@ class Window(StatefulProcessor):
         facts = schema.unpack(read["facts"], schema.FACTS)
         commits = schema.unpack(read["commits"], schema.COMMITS)
         state = self._remembered(int(key[0]))
-        done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot, now=time.time())
+        done, loads = step(state, facts, commits, groups, self._rules, slot=self._slot, now=float(read["read_ts"].max()))
         if done.write is not None:
             self._slots.updateValue((done.write_id,), (done.write.tobytes(),))
         for slot in done.drop:

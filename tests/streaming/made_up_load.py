@@ -82,7 +82,7 @@ class Reader(DataSourceStreamReader):
         ]
         packed = {"facts": (facts, schema.FACTS), "commits": (commits, schema.COMMITS)}
         tables = {name: [schema.pack(schema.table(rows, of))] for name, (rows, of) in packed.items()}
-        yield pa.RecordBatch.from_pydict({"bucket": pa.array([0], pa.int32()), "read_s": [0.0], **tables})
+        yield pa.RecordBatch.from_pydict({"bucket": pa.array([0], pa.int32()), "read_ts": [ts], "read_s": [0.0], **tables})
 
 
 class MadeUpLoad(DataSource):

@@ -85,7 +85,9 @@ class Query:
         made = []
         for bucket, (facts, commits) in rows.items():
             self.store.key = bucket
-            read = pd.DataFrame({"read_s": [0.1], "facts": [schema.pack(facts)], "commits": [schema.pack(commits)]})
+            read = pd.DataFrame(
+                {"read_ts": [0.0], "read_s": [0.1], "facts": [schema.pack(facts)], "commits": [schema.pack(commits)]}
+            )
             made += [row for frame in self.window.handleInputRows((bucket,), iter([read]), None) for row in frame["loads"]]
         return query.snapshots(schema.unpack(made, schema.LOADS), self.groups)
 
