@@ -409,11 +409,14 @@ def run(settings: Settings, followed: FollowedFile) -> int:
 
 
 def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups | None") -> int:
-    beside = ThreadPoolExecutor(2)  # while the JVM starts
+    from autoscaler.adapters.control_log import others  # noqa: PLC0415  of no use after the start
+
+    beside = ThreadPoolExecutor(3)  # while the JVM starts
     algorithms = {group.algorithm for group in settings.groups}
     session = Future[SparkSession]()
     greeting = beside.submit(greet, settings, session.result)
     planner = beside.submit(kernels.prepare, SystemClock(), algorithms)
+    acted_on = beside.submit(others.acted_on, settings.served)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     try:
         spark = SparkSession.builder.appName("autoscaler").getOrCreate()
@@ -431,18 +434,20 @@ def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups |
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    others.wait_for_end(settings.served, acted_on.result(), stop)
     if declared is not None:
         declared.heard(_HEARD_S)
         followed.look()
         settings = settings if followed.anew is None else _made_anew(followed)
-    while True:
+    job = None
+    while not stop.is_set():
         job = Job(settings, spark, followed, stop, declared)
         _run_until_over(job, spark)
         if stop.is_set() or job.exit_code not in {0, Exit.UNWRITTEN} or followed.anew is None:
             break  # rows that cannot be written end no job that is only made anew: its journal keeps what acted
         settings = _made_anew(followed)
     spark.stop()
-    return job.exit_code
+    return job.exit_code if job is not None else 0
 
 
 def _made_anew(followed: FollowedFile) -> Settings:

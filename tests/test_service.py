@@ -43,6 +43,34 @@ def test_a_start_that_fails_keeps_nothing_waiting_for_its_session(tmp_path: Path
     until("the look at the clusters ends", lambda: ended, bool, within_s=5)
 
 
+def test_a_job_that_is_told_to_end_while_another_controller_acts_has_taken_over_from_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    session: Any = SimpleNamespace(stop=lambda: ended.append("Spark"))
+    builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: session))
+    waited: list[tuple[str, ...]] = []
+
+    def wait(_served: object, found: tuple[str, ...], stop: threading.Event) -> None:
+        waited.append(found)
+        stop.set()
+
+    monkeypatch.setattr(service, "greet", lambda *_: None)
+    monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr(service, "Job", lambda *_: pytest.fail("it began to act"))
+    monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
+    monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
+    monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
+    monkeypatch.setattr("autoscaler.service.query.prepare", lambda *_: None)
+    monkeypatch.setattr("autoscaler.adapters.control_log.others.acted_on", lambda _: ("orders",))
+    monkeypatch.setattr("autoscaler.adapters.control_log.others.wait_for_end", wait)
+    file = tmp_path / "autoscaler.yaml"
+    file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
+    settings = load(file)
+    assert service.run(settings, FollowedFile(file, settings)) == 0
+    assert (waited, ended) == ([("orders",)], ["Spark"])
+
+
 def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its batch was handed over and never committed: the next start does the same batch, and ends as this one did."""
     ended: list[object] = []
