@@ -101,6 +101,8 @@ class Task(InputPartition):
         self.work, self.environment = tuple(work), dict(environment)
         self.planned_ts, self.machine = time.time(), machine()
 
+    __repr__ = object.__repr__  # shows no variable: it may be a password
+
 
 def machine() -> str:
     """Return what machines, and so their clocks, are told apart by: containers on one have one clock."""

@@ -83,6 +83,7 @@ def test_variables_that_connections_refer_to_come_with_the_task(monkeypatch: pyt
     wanted = plan(g=("t",))
     connection = {**wanted.connection, "sasl.password": "env:VARIABLE_OF_TEST", "sasl.username": "env:NOT_THERE"}
     (made,) = source.tasks([replace(wanted, connection=connection)], [Picture()])
+    assert "secret" not in repr(made), "what Spark may write into a log"
     assert made.environment == {"VARIABLE_OF_TEST": "secret"}
     monkeypatch.delenv("VARIABLE_OF_TEST")
     list(source.Reader([wanted]).read(made))
