@@ -27,18 +27,29 @@ ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "NAME_OF_THE_CLIENT"
 
 
-def python_without_the_package(place: Path) -> Path:
-    """Return a Python with all libraries of this one, without the package; executors do not get the driver's variable either."""
+APART_S = (3.5, -1.5)
+# What executors believe: each is a machine of its own, whose clock is apart from the driver's.
+BELIEF = f"""\
+import pathlib, time
+number, real, read = int(pathlib.Path.cwd().name), time.time, pathlib.Path.read_text
+time.time = lambda: real() + {APART_S}[number % 2]
+pathlib.Path.read_text = lambda self, *a, **k: f"machine {{number}}" if self.name == "boot_id" else read(self, *a, **k)
+"""
+
+
+def python_of_another_machine(place: Path) -> Path:
+    """Return a Python with the libraries of this one, without the package; as an executor's it has no variable of the driver."""
     venv.create(place, symlinks=True)
     (libraries,) = place.glob("lib/python3*/site-packages")
     (real,) = (Path(p) for p in sys.path if p.endswith("site-packages"))
     for library in real.iterdir():
         if not library.name.startswith(("__editable__", "kafka_group_autoscaler", "a1_coverage", "distutils-precedence")):
             (libraries / library.name).symlink_to(library)
+    (place / "belief").mkdir()
+    (place / "belief" / "sitecustomize.py").write_text(BELIEF, encoding="utf-8")
     program = place / "python"
-    program.write_text(
-        f'#!/bin/sh\ncase $PWD in */work/app-*) unset {VARIABLE} ;; esac\nexec {place}/bin/python "$@"\n', encoding="utf-8"
-    )
+    of_executors = f"*/work/app-*) unset {VARIABLE}; export PYTHONPATH={place}/belief:$PYTHONPATH ;;"
+    program.write_text(f'#!/bin/sh\ncase $PWD in {of_executors} esac\nexec {place}/bin/python "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return program
 
@@ -52,12 +63,12 @@ class Job:
         self.home.mkdir()
         for part in jars.spark_home().iterdir():
             (self.home / part.name).symlink_to(part)
-        self.python = python_without_the_package(place / "python")
+        self.python = python_of_another_machine(place / "python")
         self.settings: dict[str, Any] = {
             "clusters": [{"connection": {**broker.connection(), "client.id": f"env:{VARIABLE}"}}],
             "state_dir": str(place / "state"),
             "groups": [{"group": "g", "topics": [topic], "capacity": {"bytes_per_s": 1_000_000}}],
-            "measure": {"window": "5s", "buckets": 2},
+            "measure": {"window": "10s", "buckets": 2},
             "audit": {"flush": "5s"},
         }
 
@@ -87,20 +98,20 @@ class Job:
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
 
-    def measured(self, since: float = 0.0) -> list[float]:
-        """Return the times of the cycles after that moment in which every partition's rate was known."""
+    def rates(self, since: float = 0.0) -> list[float]:
+        """Return bytes/s of all partitions together, of the cycles after that moment in which each one's rate was known."""
         lines = self.place / "state" / "logs" / "cycles.jsonl"
         cycles = (
             [json.loads(x) for x in lines.read_text(encoding="utf-8").splitlines() if x.endswith("}")] if lines.exists() else []
         )
-        return [c["t"] for c in cycles if c["known"] and c["t"] > since]
+        return [c["total_bytes_per_s"] for c in cycles if c["known"] and c["t"] > since]
 
 
 @pytest.fixture
 def job(own_broker: Broker, tmp_path: Path) -> Iterator[Job]:
     topic = create_topic(own_broker, "orders", 4, message_timestamp_type="LogAppendTime")
     it = Job(tmp_path, own_broker, topic)
-    with Load(own_broker.connection(), topic, per_s=50, size=1000, partitions=4):
+    with Load(own_broker.connection(), topic, per_s=200, size=1000, partitions=4, wave_s=1e9):  # always half of it
         yield it
 
 
@@ -119,18 +130,21 @@ def started(job: Job) -> Iterator[Callable[[], "subprocess.Popen[bytes]"]]:
         process.wait()
 
 
-def test_the_job_measures_on_executors_without_the_package_and_goes_on_when_one_is_killed(
+def test_the_job_measures_on_executors_whose_clocks_are_apart_and_goes_on_when_one_is_killed(
     job: Job, started: Callable[[], "subprocess.Popen[bytes]"]
 ) -> None:
     process = started()
-    until("it has measured", job.measured, lambda found: len(found) > 3, explain=job.said, within_s=300)
+    until("it has measured", job.rates, lambda found: len(found) > 40, explain=job.said, within_s=400)
     assert len([x for x in job.said().splitlines() if "has the job's package and all that it needs" in x]) == 2
+    assert "its clock is at least 3." in job.said()
+    rates = sorted(job.rates()[15:])
+    assert rates[-1] < 1.1 * rates[len(rates) // 2] < 1.1**2 * rates[0], rates
     first = job.executors()
     assert len(first) == 2
     first[0].kill()
     until("another one has come", job.executors, lambda there: len(there) == 2 and first[0] not in there, explain=job.said)
     killed = time.time()
-    until("it measures again", lambda: job.measured(killed), lambda found: len(found) > 5, explain=job.said, within_s=300)
+    until("it measures again", lambda: job.rates(killed), lambda found: len(found) > 5, explain=job.said, within_s=300)
     tables = DeltaTable(str(job.place / "state" / "tables" / "loads"))
     assert tables.to_pyarrow_table(columns=["at"]).num_rows > 3
     process.send_signal(signal.SIGTERM)
