@@ -14,7 +14,7 @@ from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of,
 from autoscaler.brokers.journal import NOTHING, Journal, Move
 from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
-from autoscaler.brokers.view import View
+from autoscaler.brokers.view import Cancel, Elect, Reassign, View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
 from autoscaler.goals import (
@@ -42,6 +42,7 @@ log = logging.getLogger("balance")
 
 _WATCH_S = 10.0  # between looks at a batch that runs, at most
 _SAID = 20  # actions of a plan in the log; the audit has all
+_ASKED = {Reassign: "the reassignment", Cancel: "to cancel the reassignment", Elect: "the election of the leader"}
 _MOVES = frozenset({What.LEADERSHIP_MOVED, What.REPLICA_MOVED})
 
 
@@ -107,6 +108,8 @@ class Balancer:
 
     def look(self) -> float:
         """Do what is to be done now, and return after how many seconds to look again."""
+        if self.acts and not self.journal.moves:
+            self.world.journal.write(self.journal)  # fails if another job has taken over
         if self.journal != NOTHING:
             self._go_on()
         elif self.waiting is not None:
@@ -116,12 +119,12 @@ class Balancer:
         running = self.journal != NOTHING or self.waiting is not None
         return min(_WATCH_S, self.balance.every_s) if running else self.balance.every_s
 
-    def end(self) -> None:
-        """Cancel what still copies and take the throttle away."""
+    def end(self) -> bool:
+        """Cancel what still copies and take the throttle away, as far as one look allows; return whether that is done."""
         self.waiting = None
         if self.journal != NOTHING:
-            log.info("cancelling what still copies of batch %s", self.journal.batch)
             self._carry_out(cancel(self.world.admin.observe(self.journal.topics), self.journal))
+        return self.journal == NOTHING
 
     def _go_on(self) -> None:
         view = self.world.admin.observe(self.journal.topics)
@@ -205,7 +208,11 @@ class Balancer:
         refused: dict[TopicPartition, str] = {}
         for command in step.commands:
             self.world.journal.write(step.ahead)
-            refused |= self.world.admin.execute(command)
+            found = self.world.admin.execute(command)
+            if found:
+                said = ", ".join(f"{p} ({why})" for p, why in sorted(found.items())[:5])
+                log.warning("the brokers refuse %s of %d partitions: %s", _ASKED[type(command)], len(found), said)
+            refused |= found
         moves = step.ahead.moves
         after = step.after
         if step.after is step.ahead and refused:  # a batch that begins: what was refused was not begun

@@ -23,11 +23,12 @@ from autoscaler.adapters.control_log.balance_journal import KafkaJournal
 from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
 from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.balancing import Balancer, World
+from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.measured import ALL_TOPICS, Rate
 from autoscaler.brokers.ports import Entry
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.settings import Group, Settings, load
-from autoscaler.core.messages import text_of
+from autoscaler.core.messages import many, text_of
 from autoscaler.errors import AutoscalerError, Exit, FencedError, PermanentError, SettingsError, TransientError
 from autoscaler.model import Finding, LoadSnapshot, TopicPartition, What
 from autoscaler.ports import Clock
@@ -42,6 +43,8 @@ log = logging.getLogger("balance")
 MEASURED = "balance-brokers"  # the group as which all topics are measured; no consumer is in it
 _AGAIN_S = 5.0
 _END_S = 30.0
+_END_AGAIN_S = 1.0
+_NAMED = 5
 
 
 class Rates:
@@ -145,21 +148,39 @@ def watched(balancer: Balancer, stop: threading.Event, table: "BalanceTable | No
     return ended(balancer) or code if balancer.acts and taken else code
 
 
-def ended(balancer: Balancer) -> int:
-    """Cancel what runs and clean up, trying again for a while where brokers do not answer."""
-    limit = time.monotonic() + _END_S
+def ended(balancer: Balancer, within_s: float = _END_S) -> int:
+    """Cancel what runs and clean up, trying again for a while where brokers do not answer or refuse."""
+    limit, why = time.monotonic() + within_s, "brokers have not put it back yet"
+    log.info("ending what is begun, batch %s", balancer.journal.batch or "none")
     while True:
         try:
-            balancer.end()
-        except FencedError:
+            if balancer.end():
+                return 0
+        except FencedError as e:
+            log.error("%s: that one ends what is begun", e)  # noqa: TRY400  as above
             return Exit.FENCED
         except TransientError as e:
-            if time.monotonic() > limit:
-                log.error("%s: a throttle may be left; the next start, or --cancel, takes it away", e)  # noqa: TRY400  as above
-                return Exit.FAILED
-            time.sleep(1.0)
-        else:
-            return 0
+            why = str(e)
+        except (PermanentError, SettingsError) as e:
+            log.error("%s; %s", e, _left(balancer))  # noqa: TRY400  as above
+            return Exit.FAILED
+        if time.monotonic() > limit:
+            log.error("%s; %s", why, _left(balancer))
+            return Exit.FAILED
+        time.sleep(_END_AGAIN_S)
+
+
+def _left(balancer: Balancer) -> str:
+    """Say what is not cleaned up, and what does it."""
+    moves, throttle = sorted(balancer.journal.moves), sorted({f"{s.kind} {s.name}" for s in balancer.journal.throttle})
+    copies = f"{many(len(moves), 'partition')} may still be reassigned ({_some(moves)})" if moves else ""
+    limited = f"the throttle may be left on {_some(throttle)}" if throttle else ""
+    return f"{' and '.join(filter(None, (copies, limited)))}: the next start in mode act, or --cancel, goes on with it"
+
+
+def _some(names: Sequence[object]) -> str:
+    """Return the first few of many names, and how many there are besides."""
+    return ", ".join(map(str, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def follow(stream: "StreamingQuery", stop: threading.Event, lost: threading.Event) -> None:
@@ -233,16 +254,34 @@ def _journal(settings: Settings, cluster: Cluster) -> KafkaJournal:
 
 
 def cancelled(settings: Settings, cluster: Cluster) -> int:
-    """Take over from a job that runs, which ends, and end what it has begun."""
-    clock = SystemClock()
+    """Take over from a job that runs, which ends, end what it has begun, and say what became of it."""
+    rows = list[Entry]()
     admin, journal = KafkaClusterAdmin(cluster.connection), _journal(settings, cluster)
-    world = World(admin=admin, journal=journal, rates=dict, busy=frozenset, record=lambda _entries: None, clock=clock)
+    world = World(admin=admin, journal=journal, rates=dict, busy=frozenset, record=rows.extend, clock=SystemClock())
     balancer = Balancer(cluster.balance, world)
     balancer.take_over()
     begun = balancer.journal
     code = ended(balancer)
-    print(f"cancelled batch {begun.batch}: {len(begun.moves)} partitions" if begun.batch else "nothing was begun")
+    if begun != NOTHING:
+        print(f"batch {begun.batch}: {became(rows)}{'' if code else '; no throttle is left'}")
+    elif not code:
+        print("nothing was begun")
     return code
+
+
+_BECAME = {
+    "cancelled": "put back",
+    "moved": "had moved, and stay",
+    "not_led": "had moved without their leader, and stay",
+    "changed": "left as another tool has put them",
+    "gone": "deleted meanwhile",
+}
+
+
+def became(rows: Sequence[Entry]) -> str:
+    """Say what became of the partitions of a batch."""
+    of = {s: sorted(e.partition for e in rows if e.partition is not None and e.status == s) for s in _BECAME}
+    return "; ".join(f"{_BECAME[s]}: {len(p)} ({_some(p)})" for s, p in of.items() if p) or "no partition was put back"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -157,10 +157,21 @@ def _cleared(view: View, journal: Journal) -> tuple[Command, ...]:
 
 
 def cancel(view: View, journal: Journal) -> Step:
-    """End a batch now: what still copies goes back to where it was, what has moved stays, no throttle is left."""
+    """End a batch, look by look: what copies goes back to where it was, what has moved stays, no throttle is left.
+
+    What became of a partition is what is seen of it afterwards: brokers may refuse, or a copy may have ended meanwhile. So one
+    that is asked to go back stays in the journal until a later look.
+    """
     running = frozenset(p for p, m in journal.moves.items() if view.running.get(p) == m.after)
-    ended = {p: "cancelled" if p in running else _ended(view, p, m) or "not_led" for p, m in journal.moves.items()}
-    commands: tuple[Command, ...] = ()
-    if running:  # Kafka puts replicas back in another order, and with it another preferred leader
-        commands = (Cancel(partitions=running), Reassign(replicas={p: journal.moves[p].before for p in running}))
-    return Step(ahead=journal, commands=(*commands, *_cleared(view, journal)), after=NOTHING, ended=ended)
+    seen = {p: _ended(view, p, m) or "not_led" for p, m in journal.moves.items() if p not in running}
+    doubted = frozenset(p for p, how in seen.items() if how in _DOUBTED - {"cancelled"} and p not in journal.doubted)
+    ended = {p: how for p, how in seen.items() if p not in doubted}
+    back = {p: journal.moves[p].before for p, how in ended.items() if how == "cancelled"}
+    disordered = {p: to for p, to in back.items() if view.partitions[p].replicas != to}
+    commands: tuple[Command, ...] = (Cancel(partitions=running),) if running else ()
+    if disordered:  # Kafka puts replicas back in another order, and with it another preferred leader
+        commands = (*commands, Reassign(replicas=disordered))
+    left = {p: m for p, m in journal.moves.items() if p not in ended}
+    if not left:
+        return Step(ahead=journal, commands=(*commands, *_cleared(view, journal)), after=NOTHING, ended=ended)
+    return Step(ahead=journal, commands=commands, after=replace(journal, moves=left, doubted=doubted), ended=ended)

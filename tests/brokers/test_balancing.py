@@ -15,6 +15,7 @@ from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition, What
 from tests.brokers.fake_cluster import FakeCluster, FakeJournal, holders, tp
 from tests.fakes import FakeClock
+from tests.until import until
 
 MIB = 2.0**20
 QUICK = Balance(mode="act", rounds=1, smoothing_s=0, stays_s=0, goals=("bytes_in", "leaders"), every_s=60)
@@ -212,7 +213,7 @@ def test_an_orderly_end_cancels_what_copies_and_leaves_no_throttle_but_those_of_
     while not case.cluster.running:
         job.look()
     copying = set(case.cluster.running)
-    job.end()
+    until("its end", job.end, bool)
     assert (case.cluster.running, case.cluster.settings, job.journal) == ({}, theirs, NOTHING)
     assert {r.partition for r in case.rows if r.status == "cancelled"} >= copying
     assert {case.cluster.partitions[p].replicas for p in copying} == {(1, 2)}
@@ -232,3 +233,13 @@ def test_what_was_refused_is_not_waited_for() -> None:
     while not [r for r in case.rows if r.status.startswith("refused")]:
         job.look()
     assert gone not in job.journal.moves
+
+
+def test_a_job_with_nothing_begun_notices_that_another_one_has_taken_over() -> None:
+    case = Case(cluster=FakeCluster({tp(n): holders(1 + n % 4, 1 + (n + 1) % 4) for n in range(12)}))
+    first = case.job()
+    case.looks(first, 2)
+    assert (first.journal, case.cluster.commands) == (NOTHING, [])
+    case.job()
+    with pytest.raises(FencedError):
+        first.look()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autoscaler.brokers.carry_out import Step, begin, cancel, moves_of, proceed
 from autoscaler.brokers.journal import NOTHING, Journal, Move, decode, encode
-from autoscaler.brokers.view import RATES, Elect, Holders, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import RATES, Cancel, ClearThrottle, Elect, Holders, Reassign, SetThrottle, Setting, View
 from autoscaler.errors import FencedError
 from autoscaler.goals import MoveLeadership, MoveReplica
 from autoscaler.model import TopicPartition, What
@@ -114,15 +114,55 @@ def test_what_somebody_else_has_changed_ends_once_it_was_seen_twice(at: View, ho
     assert proceed(at, first.after).commands == ()
 
 
+def cancelled(at: FakeCluster, log: FakeJournalLog, journal: Journal) -> dict[TopicPartition, str]:
+    """Cancel until nothing is left, and return what became of partitions."""
+    became = dict[TopicPartition, str]()
+    for _ in range(9):
+        if journal == NOTHING:
+            break
+        step = cancel(at.observe(journal.topics), journal)
+        became |= step.ended
+        journal = carried_out(step, at, log)
+    assert journal == NOTHING
+    return became
+
+
 def test_a_cancelled_batch_leaves_what_has_moved_and_no_throttle() -> None:
     at, log = replace(cluster(), looks=9), opened()
-    carried_out(begin(at.observe(["t"]), "b", {tp(0): COPY, tp(1): LEAD}, throttle=5e6), at, log)
-    step = cancel(at.observe(["t"]), log.take())
-    carried_out(step, at, log)
+    journal = carried_out(begin(at.observe(["t"]), "b", {tp(0): COPY, tp(1): LEAD}, throttle=5e6), at, log)
+    became = cancelled(at, log, journal)
     assert (at.running, at.settings) == ({}, {})
-    assert step.ended[tp(0)] == "cancelled"
-    assert set(at.partitions[tp(0)].replicas) == {1, 2}
+    assert became == {tp(0): "cancelled", tp(1): "not_led"}
+    assert at.partitions[tp(0)].replicas == (1, 2)
     assert at.partitions[tp(1)].replicas == (2, 1)
+
+
+def test_what_is_cancelled_counts_once_it_is_seen_to_have_gone_back() -> None:
+    """The brokers refuse, or the copy ends before they are asked: neither is cancelled."""
+    journal = Journal(batch="b", moves={tp(0): COPY}, throttle={RATE_1: "5"})
+    running = replace(view(running={tp(0): (3, 2)}), throttles={RATE_1: "5"})
+    first = cancel(running, journal)
+    assert (first.commands, first.ended) == ((Cancel(partitions=frozenset({tp(0)})),), {})
+    assert first.after == journal, "its throttle stays as long as it copies"
+    assert cancel(running, first.after).commands == first.commands, "asked again"
+    over = replace(running, running={}, partitions={tp(0): holders(3, 2)})
+    assert cancel(over, first.after).ended == {tp(0): "moved"}
+    assert cancel(over, first.after).commands == (ClearThrottle(settings=frozenset({RATE_1})),)
+
+
+def test_a_partition_that_went_back_gets_its_preferred_leader_again() -> None:
+    journal = Journal(batch="b", moves={tp(0): COPY})
+    step = cancel(view(partitions={tp(0): Holders((2, 1), frozenset({1, 2}), 1)}), journal)
+    assert step.ended == {tp(0): "cancelled"}
+    assert step.commands == (Reassign(replicas={tp(0): (1, 2)}),)
+
+
+def test_a_broker_that_still_tells_of_both_is_asked_again() -> None:
+    journal = Journal(batch="b", moves={tp(0): COPY})
+    between = view(partitions={tp(0): holders(3, 2, 1)})
+    step = cancel(between, journal)
+    assert (step.ended, step.after) == ({}, replace(journal, doubted=frozenset({tp(0)})))
+    assert cancel(between, step.after).ended == {tp(0): "changed"}
 
 
 @given(deaths=st.lists(st.integers(0, 4), max_size=6), looks=st.integers(1, 3), ends=st.booleans())
@@ -137,7 +177,8 @@ def test_jobs_killed_between_any_two_commands_leave_nothing_behind(deaths: list[
             if journal == NOTHING:
                 journal = carried_out(begin(at.observe(["t"]), "b", wanted, throttle=5e6), at, log)
             if ends and dies_after is None:
-                journal = carried_out(cancel(at.observe(journal.topics), journal), at, log)
+                cancelled(at, log, journal)
+                journal = log.take()
             while journal != NOTHING:
                 journal = carried_out(proceed(at.observe(journal.topics), journal), at, log)
         except KeyboardInterrupt:

@@ -28,7 +28,7 @@ from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle
 from autoscaler.config.clusters import Cluster as ClusterSettings
 from autoscaler.config.settings import Group
 from autoscaler.devtools.broker import Cluster
-from autoscaler.errors import Exit, TransientError
+from autoscaler.errors import Exit, FencedError, TransientError
 from autoscaler.model import TopicPartition, What
 from autoscaler.ports import PlanIntent
 from jobs.balance_brokers import Consumers, main
@@ -317,9 +317,15 @@ def test_what_a_killed_job_has_begun_can_be_cancelled_by_a_command(
     assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
     view = brokers.see()
     assert (view.running, view.throttles, view.partitions[brokers.part()].replicas) == ({}, {}, (c, a))
-    assert "cancelled batch" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"put back: 1 ({brokers.part()})" in said
+    assert "no throttle is left" in said
+    idle = brokers.job(goals=["bytes_out"], rounds=99)
+    idle.look()
     assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
     assert "nothing was begun" in capsys.readouterr().out
+    with pytest.raises(FencedError):
+        idle.look()
 
 
 def test_a_reassignment_of_another_tool_and_its_throttle_are_respected(brokers: Brokers) -> None:
@@ -336,7 +342,7 @@ def test_a_reassignment_of_another_tool_and_its_throttle_are_respected(brokers: 
     view = brokers.see()
     assert view.running == {brokers.part(): (a, c)}
     assert (job.journal, job.waiting, brokers.leaders(view)) == (NOTHING, None, [a, a, a])
-    job.end()
+    assert job.end()
     assert brokers.see().running == {brokers.part(): (a, c)}
     brokers.admin.execute(ClearThrottle(settings=frozenset(theirs)))
     brokers.looks(job, "ours after theirs", lambda v: len(set(brokers.leaders(v))) > 1)
