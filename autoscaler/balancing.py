@@ -14,6 +14,7 @@ from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of,
 from autoscaler.brokers.journal import NOTHING, Journal, Move
 from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
+from autoscaler.brokers.throttle import left_on
 from autoscaler.brokers.view import Cancel, Elect, Reassign, View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
@@ -103,32 +104,32 @@ class Balancer:
         """Take the journal, and go on with what a job before this one had begun."""
         self.journal = self.world.journal.take()
         if self.journal != NOTHING:
-            said = ", ".join(f"{p} to {m.after}" for p, m in sorted(self.journal.moves.items())[:5]) or "a throttle"
+            said = ", ".join(f"{p} to {m.after}" for p, m in sorted(self.journal.moves.items())[:5]) or "a throttle is left"
             log.warning("batch %s was begun by a job before this one and is followed to its end: %s", self.journal.batch, said)
 
     def look(self) -> float:
         """Do what is to be done now, and return after how many seconds to look again."""
         if self.acts and not self.journal.moves:
             self.world.journal.write(self.journal)  # fails if another job has taken over
+        moving = bool(self.journal.moves)
         if self.journal != NOTHING:
-            self._go_on()
-        elif self.waiting is not None:
+            self._carry_out(proceed(self.world.admin.observe(self.journal.topics), self.journal))
+        if not moving and self.waiting is not None:
             self._go_on_with(self.waiting)
-        else:
+        elif not moving:
             self._decide()
-        running = self.journal != NOTHING or self.waiting is not None
+        running = self.journal.moves or self.waiting is not None
         return min(_WATCH_S, self.balance.every_s) if running else self.balance.every_s
 
     def end(self) -> bool:
-        """Cancel what still copies and take the throttle away, as far as one look allows; return whether that is done."""
+        """Cancel what still copies and take the throttle away, as far as one look allows; return whether that is done.
+
+        Of a broker that does not answer the throttle stays, and stays in the journal.
+        """
         self.waiting = None
         if self.journal != NOTHING:
             self._carry_out(cancel(self.world.admin.observe(self.journal.topics), self.journal))
-        return self.journal == NOTHING
-
-    def _go_on(self) -> None:
-        view = self.world.admin.observe(self.journal.topics)
-        self._carry_out(proceed(view, self.journal))
+        return not self.journal.moves
 
     def _decide(self) -> None:
         if not (rates := self.world.rates()):
@@ -140,8 +141,8 @@ class Balancer:
         cycle = decide(snapshot, self.memory, settings, now)
         self.memory = cycle.memory
         label = {n: p for p, n in self.numbers.items()}
-        named = unmatched_names(self.balance, view)
-        found = (*findings_of(cycle, label.__getitem__), *named, *loads_explained(cycle.problem))
+        named, left = unmatched_names(self.balance, view), left_on(view, self.journal.throttle)
+        found = (*findings_of(cycle, label.__getitem__), *named, *left, *loads_explained(cycle.problem))
         if cycle.plan is None or not cycle.plan.actions:
             self._tell(found)
             return
@@ -191,7 +192,9 @@ class Balancer:
         wanted = {names[n]: m for n, m in moves.items()}
         view = self.world.admin.observe({p.topic for p in wanted})
         wanted = {p: _as_it_stands(view, p, m) for p, m in wanted.items()}
-        step = begin(view, waiting.id, wanted, throttle=self.balance.throttle_bytes_per_s, busy=self.world.busy())
+        step = begin(
+            view, waiting.id, wanted, throttle=self.balance.throttle_bytes_per_s, busy=self.world.busy(), left=self.journal
+        )
         self._tell(step.findings)
         if not step.commands and step.findings:
             self.waiting = None  # it is planned again from what is measured then

@@ -155,7 +155,7 @@ def ended(balancer: Balancer, within_s: float = _END_S) -> int:
     while True:
         try:
             if balancer.end():
-                return 0
+                break
         except FencedError as e:
             log.error("%s: that one ends what is begun", e)  # noqa: TRY400  as above
             return Exit.FENCED
@@ -168,6 +168,10 @@ def ended(balancer: Balancer, within_s: float = _END_S) -> int:
             log.error("%s; %s", why, _left(balancer))
             return Exit.FAILED
         time.sleep(_END_AGAIN_S)
+    if balancer.journal == NOTHING:
+        return 0
+    log.error("brokers do not answer; %s", _left(balancer))
+    return Exit.FAILED
 
 
 def _left(balancer: Balancer) -> str:

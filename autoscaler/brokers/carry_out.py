@@ -4,11 +4,12 @@ The journal ``ahead`` is written before the commands are given, ``after`` once a
 that was killed in between finds in it whatever may have been begun or set.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.brokers.journal import NOTHING, Journal, Move
-from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Command, Elect, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.throttle import beside, left_on, taken_away, wanted
+from autoscaler.brokers.view import Cancel, Command, Elect, Reassign, SetThrottle, View
 from autoscaler.goals import Action, Snapshot, fitting, target_replicas
 from autoscaler.model import Finding, TopicPartition, What
 
@@ -66,7 +67,13 @@ def held_by(view: View) -> tuple[Finding, ...]:
 
 
 def begin(
-    view: View, batch: str, moves: Mapping[TopicPartition, Move], *, throttle: float | None, busy: Collection[str] = ()
+    view: View,
+    batch: str,
+    moves: Mapping[TopicPartition, Move],
+    *,
+    throttle: float | None,
+    busy: Collection[str] = (),
+    left: Journal = NOTHING,
 ) -> Step:
     """Begin a batch, as far as it fits what is there.
 
@@ -76,43 +83,30 @@ def begin(
         moves: What is wanted.
         throttle: Bytes/s that each broker sends and receives at most for it; ``None``: no limit.
         busy: Topics whose consumers are just handed over: nothing of them begins.
+        left: The journal now: of a batch before it a throttle may be left.
     """
     found = list(held_by(view))
     if found:
-        return Step(ahead=NOTHING, after=NOTHING, ended={}, findings=tuple(found))
+        return Step(ahead=left, after=left, ended={}, findings=tuple(found))
     waiting = sorted(p for p in moves if p.topic in busy)
     if waiting:
         found.append(Finding.of(What.CONSUMERS_MOVE, partitions=waiting))
     fits = {p: m for p, m in moves.items() if p.topic not in busy and _fits(view, p, m)}
     if not fits:
-        return Step(ahead=NOTHING, after=NOTHING, ended={}, findings=tuple(found))
-    wanted = dict(_throttle(fits, throttle)) if throttle is not None else {}
-    theirs = wanted.keys() & view.throttles.keys()
-    if theirs:
-        found.append(Finding.of(What.THROTTLE_KEPT, settings=sorted(f"{s.kind} {s.name} {s.key}" for s in theirs)))
-    ours = {s: v for s, v in wanted.items() if s not in theirs}
-    journal = Journal(batch=batch, moves=fits, throttle=ours)
+        return Step(ahead=left, after=left, ended={}, findings=tuple(found))
+    ours, kept = beside(view, wanted(fits, throttle) if throttle is not None else {}, left.throttle)
+    journal = Journal(batch=batch, moves=fits, throttle={**left.throttle, **ours})
     commands: tuple[Command, ...] = (Reassign(replicas={p: m.after for p, m in fits.items()}),)
     if ours:
         commands = (SetThrottle(values=ours), *commands)
-    return Step(ahead=journal, commands=commands, after=journal, ended={}, findings=tuple(found))
+    return Step(ahead=journal, commands=commands, after=journal, ended={}, findings=(*found, *kept))
 
 
 def _fits(view: View, partition: TopicPartition, move: Move) -> bool:
     holders = view.partitions.get(partition)
-    return holders is not None and set(holders.replicas) == set(move.before) and view.brokers.keys() >= set(move.after)
-
-
-def _throttle(moves: Mapping[TopicPartition, Move], bytes_per_s: float) -> Iterator[tuple[Setting, str]]:
-    """Yield what limits the copying of replicas: without its list of replicas, a rate limits nothing."""
-    copying = {p: m for p, m in moves.items() if m.copies}
-    for broker in sorted({b for m in copying.values() for b in (*m.before, *m.after)}):
-        yield from ((Setting("broker", str(broker), key), str(int(bytes_per_s))) for key in RATES)
-    for topic in sorted({p.topic for p in copying}):
-        mine = sorted((p.partition, m) for p, m in copying.items() if p.topic == topic)
-        senders = ",".join(f"{n}:{b}" for n, m in mine for b in m.before)
-        receivers = ",".join(f"{n}:{b}" for n, m in mine for b in m.after if b not in m.before)
-        yield from ((Setting("topic", topic, key), value) for key, value in zip(LISTS, (senders, receivers), strict=True))
+    return (
+        holders is not None and set(holders.replicas) == set(move.before) and view.brokers.keys() >= {*move.before, *move.after}
+    )
 
 
 def proceed(view: View, journal: Journal) -> Step:
@@ -125,9 +119,9 @@ def proceed(view: View, journal: Journal) -> Step:
         ended |= dict.fromkeys(elect, "not_led")
         elect = set()
     left = {p: m for p, m in journal.moves.items() if p not in ended}
-    found = [Finding.of(What.REASSIGNED_ELSEWHERE, partitions=others)] if (others := foreign(view, journal)) else []
     if not left:
-        return Step(ahead=journal, commands=_cleared(view, journal), after=NOTHING, ended=ended, findings=tuple(found))
+        return _over(view, journal, (), ended)
+    found = [Finding.of(What.REASSIGNED_ELSEWHERE, partitions=others)] if (others := foreign(view, journal)) else []
     now = replace(journal, moves=left, elections=journal.elections + bool(elect), doubted=doubted)
     commands: tuple[Command, ...] = (Elect(partitions=frozenset(elect)),) if elect else ()
     return Step(ahead=journal, commands=commands, after=now, ended=ended, findings=tuple(found))
@@ -150,10 +144,12 @@ def _is_led_wrongly(view: View, partition: TopicPartition, move: Move) -> bool:
     return partition not in view.running and holders.replicas == move.after and move.after[0] in holders.in_sync
 
 
-def _cleared(view: View, journal: Journal) -> tuple[Command, ...]:
-    """Return what takes the journal's throttle away; a value that another tool has set since stays."""
-    ours = frozenset(s for s, value in journal.throttle.items() if view.throttles.get(s) == value)
-    return (ClearThrottle(settings=ours),) if ours else ()
+def _over(view: View, journal: Journal, commands: tuple[Command, ...], ended: Mapping[TopicPartition, str]) -> Step:
+    """Return the last step of a batch: the throttle goes, but for that of brokers that do not answer, which is kept in mind."""
+    clearing, left = taken_away(view, journal.throttle)
+    after = Journal(batch=journal.batch, throttle=left) if left else NOTHING
+    found = left_on(view, left) if journal.moves else ()  # said once here, and by the job with what it decides from then on
+    return Step(ahead=journal, commands=(*commands, *clearing), after=after, ended=ended, findings=found)
 
 
 def cancel(view: View, journal: Journal) -> Step:
@@ -173,5 +169,5 @@ def cancel(view: View, journal: Journal) -> Step:
         commands = (*commands, Reassign(replicas=disordered))
     left = {p: m for p, m in journal.moves.items() if p not in ended}
     if not left:
-        return Step(ahead=journal, commands=(*commands, *_cleared(view, journal)), after=NOTHING, ended=ended)
+        return _over(view, journal, commands, ended)
     return Step(ahead=journal, commands=commands, after=replace(journal, moves=left, doubted=doubted), ended=ended)

@@ -61,7 +61,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetThrottle:
-    """Set these values."""
+    """Set these rates, and add these replicas to lists."""
 
     values: Mapping[Setting, str]
 
@@ -71,6 +71,13 @@ class ClearThrottle:
     """Delete these keys, so that what they were before any was set holds again."""
 
     settings: frozenset[Setting]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortenLists:
+    """Take these replicas out of lists; others stay in them."""
+
+    values: Mapping[Setting, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,4 +101,4 @@ class Elect:
     partitions: frozenset[TopicPartition]
 
 
-Command = SetThrottle | ClearThrottle | Reassign | Cancel | Elect
+Command = SetThrottle | ClearThrottle | ShortenLists | Reassign | Cancel | Elect

@@ -432,6 +432,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.REASSIGNED_ELSEWHERE: "another tool reassigns {those}: nothing is begun meanwhile",
     What.CONSUMERS_MOVE: "{those} wait until their consumers have been handed over",
     What.THROTTLE_KEPT: "throttles that another tool has set are left as they are: {settings}",
+    What.THROTTLE_LEFT: "the throttle of brokers that do not answer is taken away when they are back: {brokers}",
     What.BALANCE_ESTIMATE: lambda f: _said(
         "{leaderships:leadership} and {replicas:replica} move, {copied_mb} MB are copied"
         + (" in {least} at least" if "least_s" in f.numbers else ""),

@@ -184,4 +184,5 @@ class What(_Upper):
     REASSIGNED_ELSEWHERE = auto()
     CONSUMERS_MOVE = auto()
     THROTTLE_KEPT = auto()
+    THROTTLE_LEFT = auto()
     BALANCE_ESTIMATE = auto()

@@ -4,7 +4,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.brokers.journal import Journal, decode, encode
-from autoscaler.brokers.view import Broker, Cancel, ClearThrottle, Command, Elect, Holders, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import (
+    RATES,
+    Broker,
+    Cancel,
+    ClearThrottle,
+    Command,
+    Elect,
+    Holders,
+    Reassign,
+    SetThrottle,
+    Setting,
+    ShortenLists,
+    View,
+)
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
 
@@ -41,15 +54,18 @@ class FakeCluster:
                 self._end(p)
         return View(
             brokers=dict(self.brokers), partitions=dict(self.partitions), sizes=self.sizes, running=dict(self.running),
-            throttles={s: v for s, v in self.settings.items() if s.kind == "broker" or s.name in topics},
+            throttles={s: v for s, v in self.settings.items() if self._is_told(s, topics)},
         )  # fmt: skip
+
+    def _is_told(self, setting: Setting, topics: Collection[str]) -> bool:
+        return int(setting.name) in self.brokers if setting.kind == "broker" else setting.name in topics
 
     def _end(self, p: TopicPartition) -> None:
         to, was = self.running.pop(p), self.partitions[p]
         self._left.pop(p, None)
         self.partitions[p] = Holders(to, frozenset(to), was.leader if was.leader in to else to[0])
 
-    def execute(self, command: Command) -> Mapping[TopicPartition, str]:
+    def execute(self, command: Command) -> Mapping[TopicPartition, str]:  # noqa: C901  a case per command
         if self.dies_after is not None:
             if self.dies_after == 0:
                 raise KeyboardInterrupt  # nothing of the job catches it: as good as a kill
@@ -57,7 +73,9 @@ class FakeCluster:
         self.commands.append(command)
         match command:
             case SetThrottle(values=values):
-                self.settings |= values
+                self.settings |= {s: v if s.key in RATES else self._listed(s, v, add=True) for s, v in values.items()}
+            case ShortenLists(values=values):
+                self.settings |= {s: self._listed(s, v, add=False) for s, v in values.items()}
             case ClearThrottle(settings=settings):
                 self.settings = {s: v for s, v in self.settings.items() if s not in settings}
             case Reassign(replicas=replicas):
@@ -71,6 +89,10 @@ class FakeCluster:
                     at = self.partitions[p]
                     self.partitions[p] = at._replace(leader=at.replicas[0] if at.replicas[0] in at.in_sync else at.leader)
         return {}
+
+    def _listed(self, setting: Setting, value: str, *, add: bool) -> str:
+        there, given = [x for x in self.settings.get(setting, "").split(",") if x], value.split(",")
+        return ",".join([*there, *(x for x in given if x not in there)] if add else [x for x in there if x not in given])
 
     def _begin(self, p: TopicPartition, to: tuple[int, ...]) -> bool:
         if p not in self.partitions:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autoscaler.brokers.carry_out import Step, begin, cancel, moves_of, proceed
 from autoscaler.brokers.journal import NOTHING, Journal, Move, decode, encode
-from autoscaler.brokers.view import RATES, Cancel, ClearThrottle, Elect, Holders, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Elect, Holders, Reassign, SetThrottle, Setting, View
 from autoscaler.errors import FencedError
 from autoscaler.goals import MoveLeadership, MoveReplica
 from autoscaler.model import TopicPartition, What
@@ -94,6 +94,47 @@ def test_a_leadership_is_elected_until_it_has_moved_and_given_up_in_the_end() ->
     for _ in range(10):
         step = proceed(at, step.after)
     assert (step.ended, step.after) == ({tp(0): "not_led"}, NOTHING)
+
+
+def test_the_throttle_of_a_broker_that_does_not_answer_is_taken_away_when_it_is_back() -> None:
+    at, log = replace(cluster(), looks=1), opened()
+    journal = carried_out(begin(at.observe(["t"]), "b", {tp(0): COPY}, throttle=5e6), at, log)
+    everyone, at.brokers = at.brokers, {n: b for n, b in at.brokers.items() if n != 1}  # it held the replica that moves
+    seen = set[What]()
+    for _ in range(4):
+        step = proceed(at.observe(journal.topics), journal)
+        seen |= {f.what for f in step.findings}
+        journal = carried_out(step, at, log)
+    assert at.settings.keys() == {Setting("broker", "1", key) for key in RATES}
+    assert (journal.moves, journal.throttle) == ({}, at.settings)
+    assert seen == {What.THROTTLE_LEFT}
+    assert cancel(at.observe([]), journal).after == journal, "it is not forgotten at an end either"
+    at.brokers = everyone
+    assert carried_out(proceed(at.observe([]), journal), at, log) == NOTHING
+    assert at.settings == {}
+
+
+def test_a_batch_that_begins_meanwhile_goes_on_with_the_throttle_that_is_left() -> None:
+    left = Journal(batch="a", throttle={Setting("broker", "4", RATES[0]): "7", RATE_1: "7"})
+    at = replace(view(), throttles={RATE_1: "7"})  # broker 1 has just come back
+    step = begin(at, "b", {tp(0): COPY}, throttle=5e6, left=left)
+    assert step.ahead.throttle.items() >= {Setting("broker", "4", RATES[0]): "7", RATE_1: "5000000"}.items()
+    assert not step.findings, "it is no other tool's"
+    assert begin(at, "b", {}, throttle=5e6, left=left).after == left
+
+
+def test_replicas_that_move_are_added_to_a_list_that_another_tool_has_left_and_taken_out_again() -> None:
+    leaders, followers = (Setting("topic", "t", key) for key in LISTS)
+    at, log = cluster(), opened()
+    at.settings = {leaders: "7:1,0:2", followers: "*"}
+    step = begin(at.observe(["t"]), "b", {tp(0): COPY}, throttle=5e6)
+    assert [f.texts["settings"] for f in step.findings] == [f"topic t {LISTS[1]}"]
+    journal = carried_out(step, at, log)
+    assert at.settings[leaders] == "7:1,0:2,0:1", "0:2 was theirs already"
+    assert at.settings[followers] == "*", "all replicas are in it"
+    while journal != NOTHING:
+        journal = carried_out(proceed(at.observe(journal.topics), journal), at, log)
+    assert at.settings == {leaders: "7:1,0:2", followers: "*"}
 
 
 @pytest.mark.parametrize(

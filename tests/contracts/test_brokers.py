@@ -9,7 +9,19 @@ import pytest
 
 from autoscaler.brokers.journal import NOTHING, Journal, Move
 from autoscaler.brokers.ports import ClusterAdmin, JournalLog
-from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Elect, Holders, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import (
+    LISTS,
+    RATES,
+    Cancel,
+    ClearThrottle,
+    Elect,
+    Holders,
+    Reassign,
+    SetThrottle,
+    Setting,
+    ShortenLists,
+    View,
+)
 from autoscaler.errors import FencedError
 from autoscaler.model import TopicPartition
 from tests.brokers.fake_cluster import FakeCluster, FakeJournal, holders
@@ -114,6 +126,20 @@ def test_a_throttle_is_told_and_taken_away(world: World) -> None:
     for _ in range(2):
         world.admin.execute(ClearThrottle(settings=frozenset(values)))
     seen(world, "no throttle", lambda v: not v.throttles.keys() & values.keys())
+
+
+def test_a_list_is_shared_with_other_tools(world: World) -> None:
+    a, b, _ = world.nodes
+    ours = Setting("topic", world.topic, LISTS[0])
+    world.admin.execute(SetThrottle(values={ours: f"1:{a}"}))
+    seen(world, "the list", lambda v: v.throttles.get(ours) == f"1:{a}")
+    for _ in range(2):
+        world.admin.execute(SetThrottle(values={ours: f"0:{a},0:{b}"}))
+    seen(world, "both", lambda v: v.throttles.get(ours) == f"1:{a},0:{a},0:{b}")
+    for _ in range(2):
+        world.admin.execute(ShortenLists(values={ours: f"0:{a},0:{b}"}))
+    seen(world, "what was there before", lambda v: v.throttles.get(ours) == f"1:{a}")
+    world.admin.execute(ClearThrottle(settings=frozenset({ours})))
 
 
 def test_a_running_reassignment_is_told_with_its_end_and_can_be_cancelled(world: World) -> None:

@@ -38,6 +38,10 @@ SAID: dict[What, tuple[Finding, str]] = {
             "throttles that another tool has set are left as they are: broker 1 x",
         ),
         (
+            found(What.THROTTLE_LEFT, brokers=["2", "3"]),
+            "the throttle of brokers that do not answer is taken away when they are back: 2, 3",
+        ),
+        (
             found(What.BALANCE_ESTIMATE, leaderships=2, replicas=3, copied_mb=5000, least_s=100),
             "2 leaderships and 3 replicas move, 5000 MB are copied in 100 s at least",
         ),

@@ -24,7 +24,7 @@ from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.balancing import Balancer
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.ports import Entry
-from autoscaler.brokers.view import Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Reassign, SetThrottle, Setting, View
 from autoscaler.config.clusters import Cluster as ClusterSettings
 from autoscaler.config.settings import Group
 from autoscaler.devtools.broker import Cluster
@@ -36,7 +36,7 @@ from tests.conftest import create_topic
 from tests.contracts.publishers import KafkaWorld
 from tests.kafka.balance_victim import balancer
 from tests.kafka.traffic import Traffic
-from tests.until import until
+from tests.until import throughout, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,6 +65,19 @@ class Brokers:
     def victim(self, **wanted: object) -> "subprocess.Popen[bytes]":
         case = json.dumps({"connection": self.connection, "topic": self.topic, "wanted": wanted})
         return subprocess.Popen([sys.executable, "-m", "tests.kafka.balance_victim", case], cwd=ROOT)
+
+    def config(self, where: Path) -> str:
+        """Return a file for the job's commands."""
+        (where / "c.yaml").write_text(
+            json.dumps(
+                {
+                    "clusters": [{"connection": self.connection}],
+                    "state_dir": str(where),
+                    "groups": [{"group": "g", "topics": ["t"]}],
+                }
+            )
+        )
+        return str(where / "c.yaml")
 
     def see(self) -> View:
         return self.admin.observe([self.topic])
@@ -136,6 +149,35 @@ def test_a_broker_that_is_killed_in_the_middle_is_waited_for_and_the_batch_ends_
 
     until("the end of the batch", look, over, passing=TransientError, every_s=0.5)
     until("no throttle", brokers.see, lambda v: not v.throttles, passing=TransientError, within_s=30)
+
+
+@pytest.mark.slow
+def test_a_broker_that_dies_in_a_batch_and_comes_back_behind_it_keeps_no_throttle(
+    brokers: Brokers, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    a, _, c = brokers.ids
+    caplog.set_level("INFO", "balance")
+    brokers.make([[a, c]], megabytes=6)
+    config = brokers.config(tmp_path)
+    job = brokers.job(leaving=[c], throttle_bytes_per_s=2e6)
+    until("a copy", lambda: job.look() and brokers.see(), lambda v: isinstance(v, View) and v.running, every_s=0.1)
+    (node,) = (n for n in brokers.cluster.nodes if n.number == c)
+    node.kill()
+    rates = {Setting("broker", str(c), key): "2000000" for key in RATES}
+    try:
+        until("the end of the copy without it", brokers.see, lambda v: not v.running, passing=TransientError, every_s=0.5)
+        until("its end in the journal", job.look, lambda _: not job.journal.moves, passing=TransientError, every_s=0.5)
+        assert job.journal.throttle == rates
+        assert "is taken away when they are back" in caplog.text
+        assert not brokers.see().throttles
+        assert main(["--config", config, "--cancel"]) == Exit.FAILED
+        assert f"the throttle may be left on broker {c}" in caplog.text
+    finally:
+        node.start()
+    until("it is back, and limited", brokers.see, lambda v: v.throttles == rates, passing=TransientError, every_s=0.5)
+    assert main(["--config", config, "--cancel"]) == 0
+    assert "no throttle is left" in capsys.readouterr().out
+    assert not brokers.see().throttles
 
 
 @contextmanager
@@ -310,11 +352,8 @@ def test_what_a_killed_job_has_begun_can_be_cancelled_by_a_command(
     a, b, c = brokers.ids
     brokers.make([[c, a], [a, b]], megabytes=6)
     stopped(leaving=[c], throttle_bytes_per_s=1000).kill()
-    config = {
-        "clusters": [{"connection": brokers.connection}], "state_dir": str(tmp_path), "groups": [{"group": "g", "topics": ["t"]}]
-    }  # fmt: skip
-    (tmp_path / "c.yaml").write_text(json.dumps(config))
-    assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
+    command = ["--config", brokers.config(tmp_path), "--cancel"]
+    assert main(command) == 0
     view = brokers.see()
     assert (view.running, view.throttles, view.partitions[brokers.part()].replicas) == ({}, {}, (c, a))
     said = capsys.readouterr().out
@@ -322,10 +361,27 @@ def test_what_a_killed_job_has_begun_can_be_cancelled_by_a_command(
     assert "no throttle is left" in said
     idle = brokers.job(goals=["bytes_out"], rounds=99)
     idle.look()
-    assert main(["--config", str(tmp_path / "c.yaml"), "--cancel"]) == 0
+    assert main(command) == 0
     assert "nothing was begun" in capsys.readouterr().out
     with pytest.raises(FencedError):
         idle.look()
+
+
+def test_a_list_that_another_tool_has_left_does_not_switch_the_throttle_off(
+    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"]
+) -> None:
+    a, b, c = brokers.ids
+    brokers.make([[c, a], [a, b]], megabytes=6)
+    theirs = {Setting("topic", brokers.topic, key): f"1:{a},1:{b}" for key in LISTS}
+    brokers.admin.execute(SetThrottle(values=theirs))
+    until("their lists", brokers.see, lambda v: v.throttles == theirs, within_s=30)
+    process = stopped(leaving=[c], throttle_bytes_per_s=1000)
+    view = brokers.see()
+    assert view.throttles[Setting("topic", brokers.topic, LISTS[0])].startswith(f"1:{a},1:{b},0:")
+    throughout("it copies as slowly as it is told", brokers.see, lambda v: brokers.part() in v.running, for_s=3.0, every_s=0.5)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert (brokers.see().throttles, brokers.see().running) == (theirs, {})
 
 
 def test_a_reassignment_of_another_tool_and_its_throttle_are_respected(brokers: Brokers) -> None:

@@ -26,6 +26,7 @@ from autoscaler.brokers.view import (
     Reassign,
     SetThrottle,
     Setting,
+    ShortenLists,
     View,
 )
 from autoscaler.clients.kafka_python import ClientError, connect, named
@@ -142,9 +143,11 @@ def _throttles(admin: KafkaAdminClient, brokers: list[str], topics: list[str]) -
 def _done(admin: KafkaAdminClient, command: Command) -> Mapping[TopicPartition, str]:
     match command:
         case SetThrottle(values=values):
-            _alter(admin, {s: (AlterConfigOp.SET, v) for s, v in values.items()})
+            _alter(admin, {s: (AlterConfigOp.APPEND if s.key in LISTS else AlterConfigOp.SET, v) for s, v in values.items()})
         case ClearThrottle(settings=settings):
             _alter(admin, dict.fromkeys(settings, (AlterConfigOp.DELETE, None)))
+        case ShortenLists(values=values):
+            _alter(admin, {s: (AlterConfigOp.SUBTRACT, v) for s, v in values.items()})
         case Reassign(replicas=replicas):
             return _reassign(admin, replicas)
         case Cancel(partitions=partitions):
