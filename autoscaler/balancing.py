@@ -42,6 +42,7 @@ from autoscaler.topic_selection import means, names, unmatched
 log = logging.getLogger("balance")
 
 _WATCH_S = 10.0  # between looks at a batch that runs, at most
+_AGAIN_S = 600.0  # after which it is said again for whom a batch waits
 _SAID = 20  # actions of a plan in the log; the audit has all
 _ASKED = {Reassign: "the reassignment", Cancel: "to cancel the reassignment", Elect: "the election of the leader"}
 _MOVES = frozenset({What.LEADERSHIP_MOVED, What.REPLICA_MOVED})
@@ -94,6 +95,7 @@ class Balancer:
     numbers: dict[TopicPartition, int] = field(default_factory=dict)
     waiting: Waiting | None = None
     _said: tuple[object, ...] = ()
+    _said_at: float = 0.0
 
     @property
     def acts(self) -> bool:
@@ -113,7 +115,7 @@ class Balancer:
             self.world.journal.write(self.journal)  # fails if another job has taken over
         moving = bool(self.journal.moves)
         if self.journal != NOTHING:
-            self._carry_out(proceed(self.world.admin.observe(self.journal.topics), self.journal))
+            self._carry_out(proceed(self.world.admin.observe(self.journal.topics), self.journal, self.world.clock.now()))
         if not moving and self.waiting is not None:
             self._go_on_with(self.waiting)
         elif not moving:
@@ -251,14 +253,16 @@ class Balancer:
         return plan
 
     def _tell(self, found: Sequence[Finding], actions: Sequence[Action] = ()) -> bool:
-        """Log what was found and write it down, unless that was the last thing said; return whether it was new."""
+        """Log what was found and write it down, unless that was just said; return whether it was new."""
         said = (
             *((f.what, f.partitions, *f.texts.values()) for f in found),
             *((a.partition, a.source, a.target) for a in actions),
         )
-        if not found or said == self._said:
+        now = self.world.clock.monotonic()
+        again = any(f.what is What.BATCH_WAITS for f in found) and now - self._said_at >= _AGAIN_S
+        if not found or (said == self._said and not again):
             return False
-        self._said = said
+        self._said, self._said_at = said, now
         for f in found:
             if f.what is not What.BROKER_LOADS:  # for the audit and the page
                 log.info("%s", in_words(f))

@@ -109,8 +109,14 @@ def _fits(view: View, partition: TopicPartition, move: Move) -> bool:
     )
 
 
-def proceed(view: View, journal: Journal) -> Step:
-    """Go on with a batch that was begun, by this job or by one before it, until all of it has ended."""
+def proceed(view: View, journal: Journal, at: float) -> Step:
+    """Go on with a batch that was begun, by this job or by one before it, until all of it has ended.
+
+    Args:
+        view: As it is now, with the throttles of the journal's topics.
+        journal: What was begun.
+        at: Now, in seconds since 1970.
+    """
     seen = {p: how for p, m in journal.moves.items() if (how := _ended(view, p, m)) is not None}
     doubted = frozenset(p for p, how in seen.items() if how in _DOUBTED and p not in journal.doubted)
     ended = {p: how for p, how in seen.items() if p not in doubted}
@@ -122,9 +128,34 @@ def proceed(view: View, journal: Journal) -> Step:
     if not left:
         return _over(view, journal, (), ended)
     found = [Finding.of(What.REASSIGNED_ELSEWHERE, partitions=others)] if (others := foreign(view, journal)) else []
-    now = replace(journal, moves=left, elections=journal.elections + bool(elect), doubted=doubted)
+    since, waits = _waits(view, journal, left, at)
+    elections = journal.elections + bool(elect)
+    now = replace(journal, moves=left, elections=elections, doubted=doubted, waits_since=since)
     commands: tuple[Command, ...] = (Elect(partitions=frozenset(elect)),) if elect else ()
-    return Step(ahead=journal, commands=commands, after=now, ended=ended, findings=tuple(found))
+    return Step(ahead=journal, commands=commands, after=now, ended=ended, findings=(*found, *waits))
+
+
+def _waits(view: View, journal: Journal, left: Mapping[TopicPartition, Move], at: float) -> tuple[float, tuple[Finding, ...]]:
+    """Return since when some of a batch cannot get on, and a finding that says for want of which brokers."""
+    awaited = {p: found for p, m in left.items() if (found := _awaited(view, p, m))}
+    if not awaited:
+        return 0.0, ()
+    since = journal.waits_since or at
+    brokers = [str(b) for b in sorted(frozenset().union(*awaited.values()))]
+    waited_s = max(0.0, at - since)
+    return since, (Finding.of(What.BATCH_WAITS, partitions=sorted(awaited), brokers=brokers, waited_s=waited_s),)
+
+
+def _awaited(view: View, partition: TopicPartition, move: Move) -> frozenset[int]:
+    """Return the brokers without which a move cannot get on."""
+    holders, running = view.partitions.get(partition), view.running.get(partition)
+    if holders is None:
+        return frozenset()
+    if running == move.after:
+        source = frozenset() if holders.leader in view.brokers else holders.in_sync or frozenset(move.before)
+        return (source | frozenset(move.after)) - view.brokers.keys()
+    lags = running is None and holders.replicas == move.after and move.after[0] not in holders.in_sync
+    return frozenset({move.after[0]} if lags else ())
 
 
 def _ended(view: View, partition: TopicPartition, move: Move) -> str | None:

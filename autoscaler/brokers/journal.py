@@ -33,6 +33,7 @@ class Journal:
         throttle: What was set for it, and nothing that another tool had set.
         elections: How often preferred leaders were asked for.
         doubted: Partitions that were found elsewhere at the last look; at the next one that counts.
+        waits_since: When it was seen first that some of it cannot get on, in seconds since 1970; 0: all of it does.
     """
 
     batch: str = ""
@@ -40,6 +41,7 @@ class Journal:
     throttle: Mapping[Setting, str] = field(default_factory=dict)
     elections: int = 0
     doubted: frozenset[TopicPartition] = frozenset()
+    waits_since: float = 0.0
 
     @property
     def topics(self) -> frozenset[str]:
@@ -59,6 +61,7 @@ def encode(journal: Journal) -> bytes:
         "throttle": [[*s, value] for s, value in sorted(journal.throttle.items())],
         "elections": journal.elections,
         "doubted": sorted(journal.doubted),
+        "waits_since": journal.waits_since,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -84,6 +87,7 @@ def decode(value: bytes | None) -> Journal:
             throttle={Setting(str(k), str(n), str(key)): str(v) for k, n, key, v in fields["throttle"]},
             elections=int(fields["elections"]),
             doubted=frozenset(TopicPartition(topic=str(t), partition=int(p)) for t, p in fields["doubted"]),
+            waits_since=float(fields.get("waits_since", 0.0)),  # a release before this one wrote none
         )
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
         raise ValueError(f"no journal: {type(e).__name__}: {e}") from e

@@ -433,6 +433,10 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.CONSUMERS_MOVE: "{those} wait until their consumers have been handed over",
     What.THROTTLE_KEPT: "throttles that another tool has set are left as they are: {settings}",
     What.THROTTLE_LEFT: "the throttle of brokers that do not answer is taken away when they are back: {brokers}",
+    What.BATCH_WAITS: (
+        "{those} have not got on for {waited}, for want of brokers that do not answer or are not in sync: {brokers}; start "
+        "them, or end the batch: jobs/balance_brokers.py --cancel"
+    ),
     What.BALANCE_ESTIMATE: lambda f: _said(
         "{leaderships:leadership} and {replicas:replica} move, {copied_mb} MB are copied"
         + (" in {least} at least" if "least_s" in f.numbers else ""),

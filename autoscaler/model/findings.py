@@ -185,4 +185,5 @@ class What(_Upper):
     CONSUMERS_MOVE = auto()
     THROTTLE_KEPT = auto()
     THROTTLE_LEFT = auto()
+    BATCH_WAITS = auto()
     BALANCE_ESTIMATE = auto()

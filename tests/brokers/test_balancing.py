@@ -219,6 +219,19 @@ def test_an_orderly_end_cancels_what_copies_and_leaves_no_throttle_but_those_of_
     assert {case.cluster.partitions[p].replicas for p in copying} == {(1, 2)}
 
 
+def test_for_whom_a_batch_waits_is_said_at_once_and_then_every_ten_minutes() -> None:
+    case = Case(cluster=replace(Case().cluster, looks=9999))
+    job = case.job()
+    until("a copy", job.look, lambda _: case.cluster.running)
+    awaited = {b for to in case.cluster.running.values() for b in to} - {1, 2}
+    case.cluster.brokers = {n: b for n, b in case.cluster.brokers.items() if n not in awaited}
+    before = len(case.rows)
+    case.looks(job, 121)  # ten seconds each
+    said = [f for r in case.rows[before:] for f in r.findings if f.what is What.BATCH_WAITS]
+    assert [f.numbers["waited_s"] for f in said] == [0, 600, 1200]
+    assert {f.texts["brokers"] for f in said} == {", ".join(map(str, sorted(awaited)))}
+
+
 def test_what_was_refused_is_not_waited_for() -> None:
     case = Case()
     job = case.job()

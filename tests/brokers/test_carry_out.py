@@ -8,13 +8,26 @@ from hypothesis import strategies as st
 
 from autoscaler.brokers.carry_out import Step, begin, cancel, moves_of, proceed
 from autoscaler.brokers.journal import NOTHING, Journal, Move, decode, encode
-from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Elect, Holders, Reassign, SetThrottle, Setting, View
+from autoscaler.brokers.view import (
+    LISTS,
+    RATES,
+    Broker,
+    Cancel,
+    ClearThrottle,
+    Elect,
+    Holders,
+    Reassign,
+    SetThrottle,
+    Setting,
+    View,
+)
 from autoscaler.errors import FencedError
 from autoscaler.goals import MoveLeadership, MoveReplica
 from autoscaler.model import TopicPartition, What
 from tests.brokers.fake_cluster import FakeCluster, FakeJournal, FakeJournalLog, holders, tp
 from tests.goals.clusters import of_replicas
 
+T0 = 1_700_000_000.0
 COPY = Move(before=(1, 2), after=(3, 2))
 LEAD = Move(before=(1, 2), after=(2, 1))
 RATE_1 = Setting("broker", "1", RATES[0])
@@ -83,16 +96,16 @@ def test_a_throttle_of_somebody_else_is_neither_changed_nor_taken_away() -> None
     assert RATE_1 not in journal.throttle
     at.settings[Setting("broker", "2", RATES[0])] = "88"  # set over ours meanwhile
     while journal != NOTHING:
-        journal = carried_out(proceed(at.observe(journal.topics), journal), at, log)
+        journal = carried_out(proceed(at.observe(journal.topics), journal, T0), at, log)
     assert at.settings == {RATE_1: "77", Setting("broker", "2", RATES[0]): "88"}
 
 
 def test_a_leadership_is_elected_until_it_has_moved_and_given_up_in_the_end() -> None:
     journal, at = Journal(batch="b", moves={tp(0): LEAD}), view(partitions={tp(0): Holders((2, 1), frozenset({1, 2}), 1)})
-    step = proceed(at, journal)
+    step = proceed(at, journal, T0)
     assert step.commands == (Elect(partitions=frozenset({tp(0)})),)
     for _ in range(10):
-        step = proceed(at, step.after)
+        step = proceed(at, step.after, T0)
     assert (step.ended, step.after) == ({tp(0): "not_led"}, NOTHING)
 
 
@@ -102,7 +115,7 @@ def test_the_throttle_of_a_broker_that_does_not_answer_is_taken_away_when_it_is_
     everyone, at.brokers = at.brokers, {n: b for n, b in at.brokers.items() if n != 1}  # it held the replica that moves
     seen = set[What]()
     for _ in range(4):
-        step = proceed(at.observe(journal.topics), journal)
+        step = proceed(at.observe(journal.topics), journal, T0)
         seen |= {f.what for f in step.findings}
         journal = carried_out(step, at, log)
     assert at.settings.keys() == {Setting("broker", "1", key) for key in RATES}
@@ -110,7 +123,7 @@ def test_the_throttle_of_a_broker_that_does_not_answer_is_taken_away_when_it_is_
     assert seen == {What.THROTTLE_LEFT}
     assert cancel(at.observe([]), journal).after == journal, "it is not forgotten at an end either"
     at.brokers = everyone
-    assert carried_out(proceed(at.observe([]), journal), at, log) == NOTHING
+    assert carried_out(proceed(at.observe([]), journal, T0), at, log) == NOTHING
     assert at.settings == {}
 
 
@@ -133,7 +146,7 @@ def test_replicas_that_move_are_added_to_a_list_that_another_tool_has_left_and_t
     assert at.settings[leaders] == "7:1,0:2,0:1", "0:2 was theirs already"
     assert at.settings[followers] == "*", "all replicas are in it"
     while journal != NOTHING:
-        journal = carried_out(proceed(at.observe(journal.topics), journal), at, log)
+        journal = carried_out(proceed(at.observe(journal.topics), journal, T0), at, log)
     assert at.settings == {leaders: "7:1,0:2", followers: "*"}
 
 
@@ -148,11 +161,11 @@ def test_replicas_that_move_are_added_to_a_list_that_another_tool_has_left_and_t
 )
 def test_what_somebody_else_has_changed_ends_once_it_was_seen_twice(at: View, how: str) -> None:
     journal = Journal(batch="b", moves={tp(0): COPY})
-    first = proceed(at, journal)
+    first = proceed(at, journal, T0)
     assert not first.ended
     assert first.after.doubted == frozenset({tp(0)})
-    assert proceed(at, first.after).ended == {tp(0): how}
-    assert proceed(at, first.after).commands == ()
+    assert proceed(at, first.after, T0).ended == {tp(0): how}
+    assert proceed(at, first.after, T0).commands == ()
 
 
 def cancelled(at: FakeCluster, log: FakeJournalLog, journal: Journal) -> dict[TopicPartition, str]:
@@ -166,6 +179,36 @@ def cancelled(at: FakeCluster, log: FakeJournalLog, journal: Journal) -> dict[To
         journal = carried_out(step, at, log)
     assert journal == NOTHING
     return became
+
+
+ABSENT = {n: b for n, b in cluster().brokers.items() if n != 3}
+
+
+@pytest.mark.parametrize(
+    ("at", "who"),
+    [
+        (replace(view({tp(0): holders(1, 2, 3)}, {tp(0): (3, 2)}), brokers=ABSENT), "3"),  # it copies to a broker that is away
+        (view({tp(0): Holders((3, 2), frozenset({2}), 2)}), "3"),  # the copy is over, and the broker that shall lead was lost
+        (replace(view({tp(0): Holders((3, 2), frozenset({2}), 2)}), brokers=ABSENT), "3"),
+        (
+            replace(view({tp(0): Holders((1, 2, 3), frozenset({1}), -1)}, {tp(0): (3, 2)}), brokers={2: Broker(), 3: Broker()}),
+            "1",
+        ),
+    ],
+)
+def test_a_batch_that_cannot_get_on_says_for_whom_it_waits_and_how_long_already(at: View, who: str) -> None:
+    step = proceed(at, Journal(batch="b", moves={tp(0): COPY}), T0)
+    later = proceed(at, decode(encode(step.after)), T0 + 90)  # also a job that has come after the one that saw it first
+    for x, waited_s in ((step, 0), (later, 90)):
+        (found,) = x.findings
+        assert (found.what, found.partitions, x.ended) == (What.BATCH_WAITS, (tp(0),), {})
+        assert (found.texts["brokers"], found.numbers["waited_s"]) == (who, waited_s)
+
+
+def test_a_batch_that_gets_on_again_waits_no_more() -> None:
+    journal = Journal(batch="b", moves={tp(0): COPY}, waits_since=T0)
+    step = proceed(view({tp(0): holders(1, 2, 3)}, {tp(0): (3, 2)}), journal, T0 + 90)
+    assert (step.findings, step.after.waits_since) == ((), 0.0)
 
 
 def test_a_cancelled_batch_leaves_what_has_moved_and_no_throttle() -> None:
@@ -221,7 +264,7 @@ def test_jobs_killed_between_any_two_commands_leave_nothing_behind(deaths: list[
                 cancelled(at, log, journal)
                 journal = log.take()
             while journal != NOTHING:
-                journal = carried_out(proceed(at.observe(journal.topics), journal), at, log)
+                journal = carried_out(proceed(at.observe(journal.topics), journal, T0), at, log)
         except KeyboardInterrupt:
             continue
     assert (at.settings, at.running) == ({RATE_1: "77"}, {})
@@ -239,9 +282,12 @@ def test_of_two_jobs_only_the_latest_writes() -> None:
 
 
 def test_a_journal_is_read_as_it_was_written() -> None:
-    journal = Journal(batch="b", moves={tp(0): COPY}, throttle={RATE_1: "5"}, elections=2, doubted=frozenset({tp(0)}))
+    journal = Journal(
+        batch="b", moves={tp(0): COPY}, throttle={RATE_1: "5"}, elections=2, doubted=frozenset({tp(0)}), waits_since=T0
+    )
     assert decode(encode(journal)) == journal
     assert decode(None) == NOTHING
+    assert decode(encode(NOTHING).replace(b',"waits_since":0.0', b"")) == NOTHING, "of a release before"
     for wrong in (b"", b"[]", b'{"v":2}', b'{"v":1}', b'{"v":1,"batch":"b","moves":[[1]],"throttle":[],"elections":0}'):
         with pytest.raises(ValueError, match=r"."):
             decode(wrong)

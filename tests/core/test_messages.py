@@ -38,6 +38,13 @@ SAID: dict[What, tuple[Finding, str]] = {
             "throttles that another tool has set are left as they are: broker 1 x",
         ),
         (
+            found(What.BATCH_WAITS, partitions=1, brokers=["3"], waited_s=600),
+            (
+                "1 partition (orders-0) have not got on for 10 min, for want of brokers that do not answer or are not in "
+                "sync: 3; start them, or end the batch: jobs/balance_brokers.py --cancel"
+            ),
+        ),
+        (
             found(What.THROTTLE_LEFT, brokers=["2", "3"]),
             "the throttle of brokers that do not answer is taken away when they are back: 2, 3",
         ),
