@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of, proceed
+from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of, proceed, unended
 from autoscaler.brokers.journal import NOTHING, Journal, Move
 from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
@@ -18,6 +18,7 @@ from autoscaler.brokers.throttle import left_on
 from autoscaler.brokers.view import Cancel, Elect, Reassign, View
 from autoscaler.config.balance import Balance
 from autoscaler.core.messages import in_words
+from autoscaler.errors import PermanentError, SettingsError
 from autoscaler.goals import (
     GOALS,
     Action,
@@ -54,7 +55,7 @@ class World:
 
     Attributes:
         admin: The cluster.
-        journal: Of what is begun; used only where mode is act.
+        journal: Of what is begun; only read where mode is advise.
         rates: Returns what was measured last, with its age now.
         busy: Returns topics whose consumers are just handed over.
         record: Takes rows for the audit.
@@ -96,6 +97,8 @@ class Balancer:
     waiting: Waiting | None = None
     _said: tuple[object, ...] = ()
     _said_at: float = 0.0
+    _unended: tuple[Finding, ...] = ()  # by another job, where this one only advises
+    _may_be_unended: bool = True
 
     @property
     def acts(self) -> bool:
@@ -111,7 +114,9 @@ class Balancer:
 
     def look(self) -> float:
         """Do what is to be done now, and return after how many seconds to look again."""
-        if self.acts and not self.journal.moves:
+        if not self.acts:
+            self._look_back()
+        elif not self.journal.moves:
             self.world.journal.write(self.journal)  # fails if another job has taken over
         moving = bool(self.journal.moves)
         if self.journal != NOTHING:
@@ -133,9 +138,22 @@ class Balancer:
             self._carry_out(cancel(self.world.admin.observe(self.journal.topics), self.journal))
         return not self.journal.moves
 
+    def _look_back(self) -> None:
+        """Find what a job in mode act has begun and not ended, as long as there is any: this one leaves it as it is."""
+        if not self._may_be_unended:
+            return
+        try:
+            found = unended(self.world.journal.read())
+        except (PermanentError, SettingsError) as e:
+            log.info("whether a job in mode act has left anything begun is not known: %s", e)
+            found = ()
+        if found != self._unended:
+            self._tell(found)
+        self._unended, self._may_be_unended = found, bool(found)
+
     def _decide(self) -> None:
         if not (rates := self.world.rates()):
-            self._tell((Finding.of(What.NO_RATES_YET),))
+            self._tell((*self._unended, Finding.of(What.NO_RATES_YET)))
             return
         now, view = self.world.clock.monotonic(), self.world.admin.observe(())
         self.numbers = {p: n for p, n in self.numbers.items() if p in view.partitions}
@@ -144,7 +162,7 @@ class Balancer:
         self.memory = cycle.memory
         label = {n: p for p, n in self.numbers.items()}
         named, left = unmatched_names(self.balance, view), left_on(view, self.journal.throttle)
-        found = (*findings_of(cycle, label.__getitem__), *named, *left, *loads_explained(cycle.problem))
+        found = (*self._unended, *findings_of(cycle, label.__getitem__), *named, *left, *loads_explained(cycle.problem))
         if cycle.plan is None or not cycle.plan.actions:
             self._tell(found)
             return

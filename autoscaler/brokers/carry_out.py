@@ -66,6 +66,14 @@ def held_by(view: View) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+def unended(journal: Journal) -> tuple[Finding, ...]:
+    """Return a finding of what a job has begun and not ended; none: nothing."""
+    if journal == NOTHING:
+        return ()
+    throttled = sorted({f"{s.kind} {s.name}" for s in journal.throttle})
+    return (Finding.of(What.BEGUN_BEFORE, partitions=sorted(journal.moves), throttled=throttled),)
+
+
 def begin(
     view: View,
     batch: str,

@@ -69,6 +69,16 @@ class JournalLog(Protocol):
         """
         ...
 
+    def read(self) -> Journal:
+        """Return what is begun, and leave the journal to the job that has it.
+
+        Raises:
+            TransientError: The brokers do not answer right now.
+            PermanentError: It cannot be read.
+            SettingsError: They refuse; says which permission is missing.
+        """
+        ...
+
     def write(self, journal: Journal) -> None:
         """Write what is begun from now on.
 

@@ -437,6 +437,15 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         "{those} have not got on for {waited}, for want of brokers that do not answer or are not in sync: {brokers}; start "
         "them, or end the batch: jobs/balance_brokers.py --cancel"
     ),
+    What.BEGUN_BEFORE: _joined(
+        "a job in mode act has begun and not ended: ",
+        lambda f: ", and ".join(
+            _said(part, f)
+            for part, there in (("to move {those}", f.partitions), ("to throttle {throttled}", f.texts.get("throttled")))
+            if there
+        ),
+        "; if it no longer runs, jobs/balance_brokers.py --cancel puts back what copies and takes the throttle away",
+    ),
     What.BALANCE_ESTIMATE: lambda f: _said(
         "{leaderships:leadership} and {replicas:replica} move, {copied_mb} MB are copied"
         + (" in {least} at least" if "least_s" in f.numbers else ""),

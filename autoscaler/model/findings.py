@@ -186,4 +186,5 @@ class What(_Upper):
     THROTTLE_KEPT = auto()
     THROTTLE_LEFT = auto()
     BATCH_WAITS = auto()
+    BEGUN_BEFORE = auto()
     BALANCE_ESTIMATE = auto()

@@ -129,6 +129,9 @@ class FakeJournalLog:
         self.turn = self.shared.turn
         return decode(self.shared.value)
 
+    def read(self) -> Journal:
+        return decode(self.shared.value)
+
     def write(self, journal: Journal) -> None:
         if self.turn != self.shared.turn:
             msg = "another job balances the brokers of this cluster"

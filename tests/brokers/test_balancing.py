@@ -122,6 +122,30 @@ def test_rates_that_are_out_of_date_or_missing_are_said_and_move_nothing() -> No
     assert fresh.leaders() == [3, 3, 3, 3]
 
 
+def test_advise_says_what_a_job_that_was_killed_has_left_until_it_is_ended() -> None:
+    case = Case(cluster=replace(Case().cluster, looks=9999))
+    acting = case.job()
+    until("a copy", acting.look, lambda _: case.cluster.running)
+    left, written, commands = case.cluster.settings, case.shared.value, len(case.cluster.commands)
+    case.balance = QUICK.model_copy(update={"mode": "advise"})
+    advising = case.job()
+    advising.world = replace(advising.world, rates=dict)
+    case.rows.clear()
+    advising.look()
+    found = next(f for r in case.rows for f in r.findings)
+    assert found.what is What.BEGUN_BEFORE, "before anything is measured"
+    assert found.numbers["partitions"] == len(acting.journal.moves)
+    case.rows.clear()
+    advising = case.job()
+    case.looks(advising, 3)
+    assert [What.BEGUN_BEFORE in {f.what for f in r.findings} for r in case.rows if r.kind == "look"] == [True, True]
+    assert (case.cluster.settings, case.shared.value, len(case.cluster.commands)) == (left, written, commands)
+    until("its end", acting.end, bool)
+    case.rows.clear()
+    case.looks(advising, 3)
+    assert What.BEGUN_BEFORE not in case.said()
+
+
 def test_a_broker_that_leaves_is_emptied_and_what_moves_is_throttled_meanwhile() -> None:
     case = Case(balance=QUICK.model_copy(update={"leaving": (1,), "throttle_bytes_per_s": 1e6}))
     job = case.job()

@@ -169,6 +169,8 @@ def test_a_job_that_takes_the_journal_finds_what_was_begun_and_ends_the_others_t
         first.take()
         begun = Journal(batch="b", moves={part(world, 0): Move(before=(1, 2), after=(3, 2))})
         first.write(begun)
+        assert second.read() == begun
+        first.write(begun)  # to read takes nothing away
         assert second.take() == begun
         for _ in range(2):
             with pytest.raises(FencedError):

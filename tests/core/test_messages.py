@@ -45,6 +45,13 @@ SAID: dict[What, tuple[Finding, str]] = {
             ),
         ),
         (
+            found(What.BEGUN_BEFORE, partitions=1, throttled=["broker 1", "topic orders"]),
+            (
+                "a job in mode act has begun and not ended: to move 1 partition (orders-0), and to throttle broker 1, topic "
+                "orders; if it no longer runs, jobs/balance_brokers.py --cancel puts back what copies and takes the throttle away"
+            ),
+        ),
+        (
             found(What.THROTTLE_LEFT, brokers=["2", "3"]),
             "the throttle of brokers that do not answer is taken away when they are back: 2, 3",
         ),

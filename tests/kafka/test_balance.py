@@ -59,7 +59,8 @@ class Brokers:
 
     def job(self, **wanted: object) -> Balancer:
         found = balancer(self.connection, self.topic, wanted)
-        found.take_over()
+        if found.acts:
+            found.take_over()
         return found
 
     def victim(self, **wanted: object) -> "subprocess.Popen[bytes]":
@@ -315,7 +316,7 @@ def test_while_consumers_of_a_topic_are_handed_over_nothing_of_it_moves(
 
 
 def test_a_job_that_was_killed_is_followed_by_one_that_ends_its_copies_and_takes_its_throttle_away(
-    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"]
+    brokers: Brokers, stopped: Callable[..., "subprocess.Popen[bytes]"], caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b, c = brokers.ids
     brokers.make([[c, a], [a, b]], megabytes=6)
@@ -325,6 +326,14 @@ def test_a_job_that_was_killed_is_followed_by_one_that_ends_its_copies_and_takes
     left = brokers.see()
     assert left.running
     assert left.throttles
+    advising = brokers.job(mode="advise")
+    with caplog.at_level("INFO", "balance"):
+        advising.look()
+    said = f"a job in mode act has begun and not ended: to move 1 partition ({brokers.part()}), and to throttle broker {a}"
+    assert said in caplog.text
+    assert "balance_brokers.py --cancel" in caplog.text
+    now = brokers.see()
+    assert (now.running, now.throttles) == (left.running, left.throttles)
     job = brokers.job(leaving=[c], throttle_bytes_per_s=1000)
     assert job.journal.moves.keys() >= left.running.keys()
     assert job.journal.throttle.items() >= {s: v for s, v in left.throttles.items() if s.kind == "topic"}.items()

@@ -1,5 +1,6 @@
 """The permissions that docs/reference/permissions.md names for the job that balances brokers: enough, and each is needed."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from autoscaler.adapters.kafka.cluster_admin import KafkaClusterAdmin
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.view import LISTS, RATES, Cancel, ClearThrottle, Elect, Reassign, SetThrottle, Setting
 from autoscaler.devtools.broker import Broker
-from autoscaler.errors import AutoscalerError, PermanentError
+from autoscaler.errors import AutoscalerError, PermanentError, SettingsError
 from autoscaler.handover.records import CONTROL_TOPIC
 from autoscaler.model import TopicPartition
 from autoscaler.streaming.lag import GroupRules
@@ -83,6 +84,28 @@ def test_what_the_page_names_is_enough_to_advise_and_to_act(secure_broker: Broke
     advise(secure_broker, topic)
     permissions.grant("job", *ACTS)
     act(secure_broker, topic)
+
+
+def test_advise_without_read_on_the_control_log_knows_at_once_that_it_cannot_know_what_is_begun(
+    secure_broker: Broker, permissions: Permissions, topic: str
+) -> None:
+    permissions.grant("job", *ACTS)
+    act(secure_broker, topic)
+    read: Grant = (TOPIC, CONTROL_TOPIC, READ)
+    journal = KafkaJournal(secure_broker.connection("job"))
+    assert journal.read() == NOTHING
+    permissions.revoke("job", read)
+
+    def refused() -> str | None:
+        try:
+            journal.read()
+        except SettingsError as e:
+            return str(e)
+        return None
+
+    began = time.monotonic()
+    assert "permission" in until("it is refused", refused, within_s=30)
+    assert time.monotonic() - began < 25, "before the time in which it would have been given up"
 
 
 @pytest.mark.parametrize("missing", ADVISES, ids=lambda g: f"{g[2].name} on {g[1]}")

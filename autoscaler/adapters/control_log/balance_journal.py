@@ -3,11 +3,11 @@
 import time
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from autoscaler.adapters.control_log.transactions import ControlTransactions
-from autoscaler.adapters.kafka.control_topics import Connection, admin_client, client, ensure_control_topics, translated
-from autoscaler.brokers.journal import Journal, decode, encode
+from autoscaler.adapters.kafka.control_topics import Connection, admin_client, client, describe, ensure_control_topics, translated
+from autoscaler.brokers.journal import NOTHING, Journal, decode, encode
 from autoscaler.clients.log_follower import FOLLOWER_SETTINGS, is_end
 from autoscaler.errors import FencedError, PermanentError, TransientError
 from autoscaler.handover.codec import partition_for
@@ -36,6 +36,14 @@ class KafkaJournal:
         _, journal = self._read()
         self.write(journal)
         return journal
+
+    def read(self) -> Journal:
+        """Return what is begun, see ``brokers.ports.JournalLog``; nothing where no job has made the control log."""
+        found = describe(admin_client(self._connection), [CONTROL_TOPIC])
+        if CONTROL_TOPIC not in found:
+            return NOTHING
+        self._where = partition_for(_OF, found[CONTROL_TOPIC].partitions)
+        return self._read()[1]
 
     def write(self, journal: Journal) -> None:
         """Write what is begun from now on, see ``brokers.ports.JournalLog``.
@@ -78,10 +86,13 @@ class KafkaJournal:
                     if message is not None and is_end(message):
                         writer, _, text = value.partition(b"\n")
                         return writer, decode(text or None)
-                    if message is not None and message.error() is None and message.key() == BALANCE_KEY:
+                    error = None if message is None else message.error()
+                    if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise KafkaException(error)
+                    if message is not None and error is None and message.key() == BALANCE_KEY:
                         value = message.value() or b""
                     if time.monotonic() > limit:
-                        said = "no answer in time" if message is None or message.error() is None else message.error().name()
+                        said = "no answer in time" if error is None else error.name()
                         raise TransientError(f"read the journal: {said}")
         except ValueError as e:
             raise PermanentError(f"the journal of brokers cannot be read: {e}; a newer release may have written it") from e
