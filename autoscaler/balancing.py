@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.brokers.carry_out import Step, begin, cancel, held_by, moves_of, proceed, unended
-from autoscaler.brokers.journal import NOTHING, Journal, Move
+from autoscaler.brokers.journal import NOTHING, Journal, Move, can_be_written
 from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import ClusterAdmin, Entry, JournalLog
 from autoscaler.brokers.throttle import left_on
@@ -208,13 +208,17 @@ class Balancer:
     def _begin(self, waiting: Waiting, snapshot: Snapshot) -> None:
         """Begin the next batch of a plan; what does not fit any more is left to the next plan."""
         names = {n: p for p, n in self.numbers.items()}
-        moves = moves_of(snapshot, waiting.batches[0])
-        wanted = {names[n]: m for n, m in moves.items()}
-        view = self.world.admin.observe({p.topic for p in wanted})
-        wanted = {p: _as_it_stands(view, p, m) for p, m in wanted.items()}
-        step = begin(
-            view, waiting.id, wanted, throttle=self.balance.throttle_bytes_per_s, busy=self.world.busy(), left=self.journal
-        )
+        view = self.world.admin.observe({names[a.partition].topic for a in waiting.batches[0]})
+        busy = self.world.busy()
+        while True:
+            batch = waiting.batches[0]
+            wanted = {names[n]: _as_it_stands(view, names[n], m) for n, m in moves_of(snapshot, batch).items()}
+            throttle = self.balance.throttle_bytes_per_s
+            step = begin(view, waiting.id, wanted, throttle=throttle, busy=busy, left=self.journal)
+            if can_be_written(step.ahead) or len(batch) == 1:
+                break
+            waiting.batches[0] = batch[len(batch) // 2 :]
+            waiting.batches.appendleft(batch[: len(batch) // 2])
         self._tell(step.findings)
         if not step.commands and step.findings:
             self.waiting = None  # it is planned again from what is measured then

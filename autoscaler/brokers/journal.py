@@ -8,6 +8,7 @@ from autoscaler.brokers.view import Setting
 from autoscaler.model import TopicPartition
 
 _VERSION = 1
+_MOST_BYTES = 480_000  # brokers take records of 1 MB; that a batch may double later: each of its partitions can be doubted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,11 @@ def encode(journal: Journal) -> bytes:
         "waits_since": journal.waits_since,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def can_be_written(journal: Journal) -> bool:
+    """Say whether Kafka takes the journal of a batch that begins, whatever comes of it."""
+    return len(encode(journal)) <= _MOST_BYTES
 
 
 def decode(value: bytes | None) -> Journal:

@@ -135,7 +135,7 @@ def fitting(snapshot: Snapshot, state: State, actions: Sequence[Action]) -> tupl
 def target_replicas(snapshot: Snapshot, state: State, partition: int) -> tuple[int, ...]:
     """Return the ids of the brokers that hold a partition in a state, the leader first: what a reassignment asks Kafka for."""
     p = int(np.searchsorted(snapshot.partitions, partition))
-    rows = range(snapshot.first[p], snapshot.first[p + 1])
+    rows = range(*np.searchsorted(snapshot.partition, (p, p + 1)).tolist())  # ``first`` is of all partitions: too long for each
     ordered = sorted(rows, key=lambda r: r != state.leader[p])
     return tuple(int(snapshot.brokers[state.broker[r]]) for r in ordered)
 

@@ -18,8 +18,10 @@ from autoscaler.brokers.view import (
     ShortenLists,
     View,
 )
-from autoscaler.errors import FencedError
+from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import TopicPartition
+
+MOST_BYTES = 999_000  # of a record, as Kafka's clients and brokers have it by default
 
 
 def tp(number: int, topic: str = "t") -> TopicPartition:
@@ -136,7 +138,11 @@ class FakeJournalLog:
         if self.turn != self.shared.turn:
             msg = "another job balances the brokers of this cluster"
             raise FencedError(msg)
-        self.shared.value = encode(journal)
+        value = encode(journal)
+        if len(value) > MOST_BYTES:
+            msg = "MSG_SIZE_TOO_LARGE"
+            raise TransientError(msg)
+        self.shared.value = value
 
     def close(self) -> None:
         pass

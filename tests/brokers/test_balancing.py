@@ -1,17 +1,19 @@
 """The loop on a cluster in memory: from a skewed cluster to a balanced one, and what it leaves in every other case."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from autoscaler.balancing import Balancer, World
+from autoscaler.balancing import Balancer, Waiting, World
 from autoscaler.brokers.journal import NOTHING
-from autoscaler.brokers.measured import Rate
+from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
 from autoscaler.brokers.ports import Entry
 from autoscaler.brokers.view import Broker, Holders, Reassign, Setting
 from autoscaler.config.balance import Balance
 from autoscaler.errors import FencedError
+from autoscaler.goals import MoveReplica
 from autoscaler.model import TopicPartition, What
 from tests.brokers.fake_cluster import FakeCluster, FakeJournal, holders, tp
 from tests.fakes import FakeClock
@@ -254,6 +256,20 @@ def test_for_whom_a_batch_waits_is_said_at_once_and_then_every_ten_minutes() -> 
     said = [f for r in case.rows[before:] for f in r.findings if f.what is What.BATCH_WAITS]
     assert [f.numbers["waited_s"] for f in said] == [0, 600, 1200]
     assert {f.texts["brokers"] for f in said} == {", ".join(map(str, sorted(awaited)))}
+
+
+def test_a_plan_of_thousands_of_moves_is_begun_in_parts_that_the_journal_has_room_for() -> None:
+    case = Case(cluster=FakeCluster({tp(n, "t" * 249): holders(1, 2) for n in range(4000)}, looks=1))
+    view = case.cluster.observe(())
+    numbers = numbered({}, view.partitions)
+    snapshot = snapshot_of(view, {}, numbers, Wanted())
+    actions = tuple(MoveReplica(partition=n, source=2, target=3, leads=False, size_bytes=1.0) for n in range(4000))
+    job = replace(case.job(), numbers=numbers, waiting=Waiting("p", snapshot, snapshot.state, deque([actions])))
+    until("its end", job.look, lambda _: job.waiting is None and job.journal == NOTHING)
+    assert {h.replicas for h in case.cluster.partitions.values()} == {(1, 3)}
+    begun = [c.replicas for c in case.cluster.commands if isinstance(c, Reassign)]
+    assert 1 < len(begun) < 9
+    assert sum(map(len, begun)) == 4000
 
 
 def test_what_was_refused_is_not_waited_for() -> None:

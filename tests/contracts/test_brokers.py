@@ -2,12 +2,12 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from autoscaler.brokers.journal import NOTHING, Journal, Move
+from autoscaler.brokers.journal import NOTHING, Journal, Move, can_be_written
 from autoscaler.brokers.ports import ClusterAdmin, JournalLog
 from autoscaler.brokers.view import (
     LISTS,
@@ -22,7 +22,7 @@ from autoscaler.brokers.view import (
     ShortenLists,
     View,
 )
-from autoscaler.errors import FencedError
+from autoscaler.errors import FencedError, TransientError
 from autoscaler.model import TopicPartition
 from tests.brokers.fake_cluster import FakeCluster, FakeJournal, holders
 from tests.conftest import create_topic
@@ -161,6 +161,29 @@ def test_what_cannot_be_reassigned_is_told(world: World) -> None:
     a, b, _ = world.nodes
     absent = TopicPartition(topic=f"{world.topic}-absent", partition=0)
     assert world.admin.execute(Reassign(replicas={absent: (a, b)})) == {absent: "UnknownTopicOrPartitionError"}
+
+
+def test_the_largest_journal_that_a_batch_begins_with_is_written_also_when_all_of_it_is_doubted(world: World) -> None:
+    """Above that, Kafka refuses."""
+
+    def begun(count: int) -> Journal:
+        name = "x" * 249  # as long as a topic's name can be
+        parts = [TopicPartition(topic=f"{name[4:]}{n:04}", partition=n) for n in range(count)]
+        return Journal(batch="b", moves=dict.fromkeys(parts, Move(before=(1001, 1002), after=(1003, 1002))))
+
+    count = next(n for n in range(3000, 0, -1) if can_be_written(begun(n)))
+    most, log = begun(count), world.journal()
+    try:
+        log.take()
+        doubted = replace(most, doubted=frozenset(most.moves), waits_since=1.7e9, elections=10)
+        log.write(doubted)
+        assert log.read() == doubted
+        with pytest.raises(TransientError, match="MSG_SIZE_TOO_LARGE"):
+            log.write(begun(3 * count))
+        log.write(NOTHING)
+        assert log.read() == NOTHING
+    finally:
+        log.close()
 
 
 def test_a_job_that_takes_the_journal_finds_what_was_begun_and_ends_the_others_turn(world: World) -> None:
