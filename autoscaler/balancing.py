@@ -44,6 +44,7 @@ log = logging.getLogger("balance")
 
 _WATCH_S = 10.0  # between looks at a batch that runs, at most
 _AGAIN_S = 600.0  # after which it is said again for whom a batch waits
+_DAY_S = 86_400.0  # after which anything is said again: the page reads no older days than it must
 _SAID = 20  # actions of a plan in the log; the audit has all
 _ASKED = {Reassign: "the reassignment", Cancel: "to cancel the reassignment", Elect: "the election of the leader"}
 _MOVES = frozenset({What.LEADERSHIP_MOVED, What.REPLICA_MOVED})
@@ -281,7 +282,7 @@ class Balancer:
             *((a.partition, a.source, a.target) for a in actions),
         )
         now = self.world.clock.monotonic()
-        again = any(f.what is What.BATCH_WAITS for f in found) and now - self._said_at >= _AGAIN_S
+        again = now - self._said_at >= (_AGAIN_S if any(f.what is What.BATCH_WAITS for f in found) else _DAY_S)
         if not found or (said == self._said and not again):
             return False
         self._said, self._said_at = said, now

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,7 @@ class Job:
         """
         from autoscaler.adapters.audit.decision_reader import DecisionTables  # noqa: PLC0415  only where the page is asked
 
-        return DecisionTables(self.settings.tables_place).plans()
+        return DecisionTables(self.settings.tables_place).plans(datetime.fromtimestamp(self.clock.now(), UTC))
 
     def _notifications(self) -> "Notifications | None":
         """Return what tells elsewhere what is decided; ``None`` if the configuration names no address."""

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, tzinfo
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 _FLUSHES = 2  # that the newest row may wait for
 _FLUSH_S = 60.0
-_ROWS = 20  # of a partition, the newest
+_ROWS = 20  # of a partition of one cluster, the newest
 _WIDE = 140  # columns from which on sentences stand beside their rows
 _PIPED = 160  # columns of a file or a pipe, where nothing says how many there are
 
@@ -157,19 +159,22 @@ def _explain_partition(args: argparse.Namespace, asked: Asked, tables: DecisionT
     topic, dash, number = args.partition.rpartition("-")
     if not (dash and topic and number.isdecimal()):
         raise SettingsError((f"--partition: {args.partition!r} is no TOPIC-N, such as orders-3",))
-    rows = tables.balancing(topic, int(number), at)[-_ROWS:]
-    if not rows:
+    by_cluster = {c: list(of)[-_ROWS:] for c, of in groupby(tables.balancing(topic, int(number), at), itemgetter("cluster"))}
+    if not by_cluster:
         sys.stderr.write(f"nothing was planned for the brokers of {args.partition} at or before {shown(at, asked.zone)}\n")
         for cluster, look in tables.looks(at).items():
             sys.stderr.write(f"what was found of cluster {cluster} at {shown(look['at'], asked.zone)}: {look['detail']}\n")
         return Exit.FAILED
     if args.json:
-        values = [{k: v for k, v in r.items() if k != "date"} for r in rows]
+        values = [{k: v for k, v in r.items() if k != "date"} for of in by_cluster.values() for r in of]
         sys.stdout.write(json.dumps(values, indent=2, ensure_ascii=False, default=decision_history.written) + "\n")
         return 0
-    for r in rows:
-        to = f" to brokers {', '.join(map(str, r['replicas']))}" if r["replicas"] else ""
-        sys.stdout.write(f"{shown(r['at'], asked.zone)}  {r['status']}{to}{': ' if r['detail'] else ''}{r['detail'] or ''}\n")
+    for cluster, of in by_cluster.items():
+        if len(by_cluster) > 1:  # several have a topic of this name
+            sys.stdout.write(f"cluster {cluster}:\n")
+        for r in of:
+            to = f" to brokers {', '.join(map(str, r['replicas']))}" if r["replicas"] else ""
+            sys.stdout.write(f"{shown(r['at'], asked.zone)}  {r['status']}{to}{': ' if r['detail'] else ''}{r['detail'] or ''}\n")
     return 0
 
 

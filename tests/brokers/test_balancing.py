@@ -148,6 +148,13 @@ def test_advise_says_what_a_job_that_was_killed_has_left_until_it_is_ended() -> 
     assert What.BEGUN_BEFORE not in case.said()
 
 
+def test_what_stays_the_same_is_said_again_every_day() -> None:
+    case = Case(balance=QUICK.model_copy(update={"mode": "advise", "every_s": 3600.0}))
+    case.looks(case.job(), 50)
+    looks = [r.at for r in case.rows if r.kind == "look"]
+    assert [at - looks[0] for at in looks] == [0, 86_400, 172_800]
+
+
 def test_a_broker_that_leaves_is_emptied_and_what_moves_is_throttled_meanwhile() -> None:
     case = Case(balance=QUICK.model_copy(update={"leaving": (1,), "throttle_bytes_per_s": 1e6}))
     job = case.job()

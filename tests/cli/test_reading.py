@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -293,11 +293,73 @@ def test_why_a_leader_was_moved_is_explained_and_what_became_of_it(tmp_path: Pat
     planned, ended = run(*asked).stdout.splitlines()
     assert f"planned: {moved}: broker 2 leads in place of broker 1" in planned
     assert ended.endswith("moved to brokers 2, 1")
-    plan = DecisionTables(tmp_path).plans()
+    plan = DecisionTables(tmp_path).plans(AT)
     assert [(r["kind"], r["partition"]) for r in plan] == [("action", 3), ("outcome", 3), ("outcome", 4)]
     (first,) = json.loads(run(*asked, "--at", iso(T0 + 1), "--json").stdout)
     assert (first["source"], first["target"], first["status"]) == (1, 2, "planned")
     assert run("explain", "g", *asked[1:]).returncode == 2, "a group or a partition"
+
+
+AT = datetime.fromtimestamp(T0, UTC)
+
+
+def balanced(place: Path, *clusters: tuple[str, list[Entry]]) -> DeltaTable:
+    """Write what jobs have recorded of clusters, a commit for each."""
+    path = balance_table.of_brokers(place).at("balance")
+    for cluster, entries in clusters:
+        rows_ = [balance_table.row(e, cluster=cluster, mode="act", detail=text_of(e.findings)) for e in entries]
+        table = pa.Table.from_pylist(rows_, balance_table.BALANCE.schema)
+        write_deltalake(path, table, mode="append", partition_by=["date"])
+    return DeltaTable(path)
+
+
+def planned(plan: str, at: float, target: int) -> list[Entry]:
+    """Return rows of a plan that moves a leader, and of a look that found it, a hundred seconds before its end."""
+    found = Finding.of(What.LEADERSHIP_MOVED, partitions=[b.tp(3)], source=1, target=target, score=0.6)
+    look = Finding.of(What.BALANCING, actions=1, before=50, after=100)
+    return [
+        Entry(kind="look", plan="", at=at, findings=(look,)),
+        Entry(kind="action", plan=plan, at=at, status="planned", partition=b.tp(3), findings=(found,)),
+        Entry(kind="outcome", plan=plan, at=at + 100, status="moved", partition=b.tp(3), replicas=(target, 1)),
+    ]
+
+
+def test_the_page_reads_the_latest_plan_of_each_cluster_and_opens_no_older_files(tmp_path: Path) -> None:
+    day = 86_400
+    there = balanced(
+        tmp_path,
+        ("east", planned("old", T0 - 60 * day, 2)),
+        ("east", planned("e", T0 - 20 * day, 3)),
+        ("east", [Entry(kind="look", plan="", at=T0 - day, findings=(Finding.of(What.BROKERS_BALANCED),))]),
+        ("west", planned("w", T0 - 2 * day, 4)),
+        ("gone", planned("g", T0 - 40 * day, 4)),
+    )
+    early = str((AT - timedelta(days=35)).date())
+    for file in there.file_uris():
+        if file.partition("date=")[2][:10] < early:
+            Path(file).unlink()
+    found = [(r["cluster"], r["kind"], r["plan"]) for r in DecisionTables(tmp_path).plans(AT)]
+    assert sorted(found, key=str) == sorted(
+        [
+            ("east", "action", "e"),
+            ("east", "look", None),
+            ("east", "outcome", "e"),
+            ("west", "action", "w"),
+            ("west", "look", None),
+            ("west", "outcome", "w"),
+        ],
+        key=str,
+    )
+
+
+def test_a_partition_of_two_clusters_is_explained_by_cluster(tmp_path: Path) -> None:
+    balanced(tmp_path, ("east", planned("e", T0, 3)), ("west", planned("w", T0 + 1, 4)))
+    asked = ("explain", "--partition", str(b.tp(3)), "--tables", tmp_path)
+    lines = run(*asked).stdout.splitlines()
+    assert [lines[0], lines[3]] == ["cluster east:", "cluster west:"]
+    assert [f"broker {n} leads" in line for n, line in ((3, lines[1]), (4, lines[4]))] == [True, True]
+    assert (lines[2].endswith("moved to brokers 3, 1"), lines[5].endswith("moved to brokers 4, 1")) == (True, True)
+    assert [r["cluster"] for r in json.loads(run(*asked, "--json").stdout)] == ["east"] * 2 + ["west"] * 2
 
 
 def test_of_a_partition_that_was_not_moved_it_is_said_what_the_last_look_has_found(tmp_path: Path) -> None:
@@ -315,5 +377,5 @@ def test_of_a_partition_that_was_not_moved_it_is_said_what_the_last_look_has_fou
     assert nothing.startswith("nothing was planned for the brokers of orders-3")
     assert "cluster kafka" in why
     assert why.endswith("broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8 GB")
-    assert {r["kind"] for r in DecisionTables(tmp_path).plans()} == {"look"}
+    assert {r["kind"] for r in DecisionTables(tmp_path).plans(AT)} == {"look"}
     assert run(*asked, "--at", iso(T0)).stderr.splitlines()[1].endswith("every broker is in its bands")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -467,7 +468,7 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
     assert "bytes_out" in said
     assert " moved to brokers " in said
     assert explained(f"{brokers.topic}-99").returncode == 1
-    (shown,) = told(DecisionTables(tmp_path / "state" / "tables").plans())
+    (shown,) = told(DecisionTables(tmp_path / "state" / "tables").plans(datetime.fromtimestamp(SystemClock().now(), UTC)))
     assert [(x["id"], [y["goal"] for y in x["loads"]]) for x in shown["brokers"]] == [(n, ["bytes_out"]) for n in brokers.ids]
     assert {x["state"] for x in shown["actions"]} == {"moved"}
     assert explained("nonsense").returncode == Exit.SETTINGS

@@ -37,7 +37,8 @@ _MEASURED = ("decision_id", "at", "group", "sample_ts", "known", "error", "measu
 _OUTCOME = ("decision_id", "at", "phase", "status", "epoch", "error")
 _LOOK_BACK = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=31))  # most answers lie in the first
 _SPARK_ONLY = frozenset({"hdfs", "dbfs"})  # deltalake has no access to these
-_LOOKS = 100  # at brokers, of all clusters: the newest
+_LOOKS = 100  # at brokers: the newest
+_MONTH = timedelta(days=31)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _STATISTICS = timedelta(milliseconds=1)  # that a file's greatest time may be rounded down by
@@ -221,7 +222,7 @@ class DecisionTables:
         return self._rows(HANDOVERS, ("at", *_HANDED_OVER), group, since, until) if self._is_there(HANDOVERS) else []
 
     def balancing(self, topic: str, partition: int, until: datetime) -> list[Row]:
-        """Return what was planned for a partition's brokers and what became of it, as rows of ``balance``, oldest first.
+        """Return what was planned for a partition's brokers and became of it, as rows of ``balance``: by cluster, oldest first.
 
         Raises:
             SettingsError: As ``spells``.
@@ -229,7 +230,7 @@ class DecisionTables:
         """
         sql = (
             f"SELECT * FROM {BALANCE.name} WHERE topic = {_text(topic)} AND partition = {int(partition)} "  # noqa: S608  as above
-            f"AND at <= {_text(_utc(until).isoformat())} ORDER BY at, kind"
+            f"AND at <= {_text(_utc(until).isoformat())} ORDER BY cluster, at, kind"
         )
         return self._balancing(sql)
 
@@ -246,8 +247,10 @@ class DecisionTables:
         )
         return {r["cluster"]: r for r in reversed(self._balancing(sql))}
 
-    def plans(self) -> list[Row]:
-        """Return the latest looks at the brokers of each cluster, and all rows of its latest plan, oldest first.
+    def plans(self, until: datetime) -> list[Row]:
+        """Return the latest looks at the brokers of each cluster, and all rows of its latest plan, of a month, oldest first.
+
+        A job that runs says every day what it finds. Files of days before are not opened.
 
         Raises:
             SettingsError: As ``spells``.
@@ -256,14 +259,27 @@ class DecisionTables:
         beside = DecisionTables(of_brokers(self._place.root).root)
         if not beside._is_there(BALANCE):
             return []
-        latest = "row_number() OVER (PARTITION BY cluster, kind ORDER BY at DESC) AS nth"
+        there, days = beside._open(BALANCE), f"date >= {_text(str(_utc(until - _MONTH).date()))}"
         sql = (
-            f"WITH numbered AS (SELECT *, {latest} FROM {BALANCE.name}), "  # noqa: S608  as above
-            "newest AS (SELECT cluster, plan FROM numbered WHERE kind = 'action' AND nth = 1) "
-            "SELECT b.* FROM numbered b LEFT JOIN newest p ON b.cluster = p.cluster AND b.plan = p.plan "
-            f"WHERE p.plan IS NOT NULL OR (b.kind = 'look' AND b.nth <= {_LOOKS}) ORDER BY b.at, b.partition"
+            "SELECT cluster, max(at) FILTER (WHERE kind = 'look') AS looked, "  # noqa: S608  as above
+            "max(at) FILTER (WHERE kind = 'action') AS planned, "
+            "last_value(plan ORDER BY at) FILTER (WHERE kind = 'action') AS plan "
+            f"FROM {BALANCE.name} WHERE {days} GROUP BY cluster ORDER BY cluster"
         )
-        return self._balancing(sql)
+        found = [r for latest in beside._asked(BALANCE, there, sql) for r in beside._latest_of(there, latest)]
+        return sorted(found, key=lambda r: (r["at"], r["partition"] or 0))
+
+    def _latest_of(self, there: DeltaTable, latest: Row) -> list[dict[str, Any]]:
+        """Return the latest looks at a cluster's brokers, of its last day with any, and the rows of its latest plan."""
+        found, cluster = list[dict[str, Any]](), _text(latest["cluster"])
+        if (looked := latest["looked"]) is not None:
+            where = f"date = {_text(str(_utc(looked).date()))} AND cluster = {cluster} AND kind = 'look'"
+            sql = f"SELECT * FROM {BALANCE.name} WHERE {where} ORDER BY at DESC LIMIT {_LOOKS}"  # noqa: S608  as above
+            found += self._asked(BALANCE, there, sql)
+        if (planned := latest["planned"]) is not None:
+            where = f"date >= {_text(str(_utc(planned).date()))} AND cluster = {cluster} AND plan = {_text(latest['plan'])}"
+            found += self._asked(BALANCE, there, f"SELECT * FROM {BALANCE.name} WHERE {where}")  # noqa: S608  as above
+        return found
 
     def _balancing(self, sql: str) -> list[Row]:
         beside = DecisionTables(of_brokers(self._place.root).root)

@@ -92,12 +92,7 @@ def _view(admin: KafkaAdminClient, topics: Collection[str]) -> View:
             for p in t["partitions"]
         },
         sizes=sizes,
-        running={
-            TopicPartition(topic=p.topic, partition=p.partition): tuple(
-                b for b in r["replicas"] if b not in r["removing_replicas"]
-            )
-            for p, r in running.items()
-        },
+        running={TopicPartition(topic=p.topic, partition=p.partition): _leads_to(r) for p, r in running.items()},
         throttles=_throttles(admin, [str(b) for b in ids], sorted(there & set(topics))),
     )
 
