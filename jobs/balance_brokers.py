@@ -266,11 +266,25 @@ def cancelled(settings: Settings, cluster: Cluster) -> int:
     balancer.take_over()
     begun = balancer.journal
     code = ended(balancer)
+    _record(settings, cluster, rows)
     if begun != NOTHING:
         print(f"batch {begun.batch}: {became(rows)}{'' if code else '; no throttle is left'}")
     elif not code:
         print("nothing was begun")
     return code
+
+
+def _record(settings: Settings, cluster: Cluster, entries: Sequence[Entry]) -> None:
+    """Write down what a command has done, where that can be done without Spark; what is done stays done."""
+    if not entries:
+        return
+    from autoscaler.adapters.audit import balance_table  # noqa: PLC0415  where nothing was begun, nothing is written
+
+    rows = [balance_table.row(e, cluster=cluster.name, mode="act", detail=text_of(said(e))) for e in entries]
+    try:
+        balance_table.append(settings.tables_place, rows)
+    except AutoscalerError as e:
+        log.warning("explain and the page do not know of this: %s", e)
 
 
 _BECAME = {

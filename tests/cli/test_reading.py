@@ -19,6 +19,7 @@ from autoscaler.adapters.audit.rows import Cycle
 from autoscaler.brokers.ports import Entry
 from autoscaler.core.decide import History, decide
 from autoscaler.core.messages import text_of
+from autoscaler.errors import SettingsError
 from autoscaler.model import Decision, Finding, GroupState, LoadSnapshot, Reason, What
 from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
@@ -350,6 +351,20 @@ def test_the_page_reads_the_latest_plan_of_each_cluster_and_opens_no_older_files
         ],
         key=str,
     )
+
+
+def test_what_a_command_has_ended_is_recorded_without_spark_where_there_is_a_table(tmp_path: Path) -> None:
+    ended_ = Entry(kind="outcome", plan="e", at=T0 + 9, status="cancelled", partition=b.tp(3), replicas=(3, 1))
+    rows_ = [balance_table.row(ended_, cluster="east", mode="act", detail="")]
+    with pytest.raises(SettingsError, match="there is no table"):
+        balance_table.append(tmp_path, rows_)
+    for place in ("catalog.schema", "s3a://bucket/x"):
+        with pytest.raises(SettingsError, match="Spark alone"):
+            balance_table.append(place, rows_)
+    balanced(tmp_path, ("east", planned("e", T0, 3)[:2]))
+    balance_table.append(tmp_path, rows_)
+    said = run("explain", "--partition", str(b.tp(3)), "--tables", tmp_path).stdout.splitlines()
+    assert [line.split("  ")[1][:9] for line in said] == ["planned: ", "cancelled"]
 
 
 def test_a_partition_of_two_clusters_is_explained_by_cluster(tmp_path: Path) -> None:

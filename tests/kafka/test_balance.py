@@ -15,9 +15,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import psutil
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer
+from deltalake import write_deltalake
 
+from autoscaler.adapters.audit import balance_table
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.http.brokers import told
@@ -363,7 +366,12 @@ def test_what_a_killed_job_has_begun_can_be_cancelled_by_a_command(
     brokers.make([[c, a], [a, b]], megabytes=6)
     stopped(leaving=[c], throttle_bytes_per_s=1000).kill()
     command = ["--config", brokers.config(tmp_path), "--cancel"]
+    table = balance_table.of_brokers(tmp_path / "tables").at("balance")
+    write_deltalake(table, pa.Table.from_pylist([], balance_table.BALANCE.schema), partition_by=["date"])
     assert main(command) == 0
+    now = datetime.fromtimestamp(SystemClock().now(), UTC)
+    (row,) = DecisionTables(tmp_path / "tables").balancing(brokers.topic, 0, now)
+    assert (row["kind"], row["status"], row["cluster"], row["mode"]) == ("outcome", "cancelled", "kafka", "act")
     view = brokers.see()
     assert (view.running, view.throttles, view.partitions[brokers.part()].replicas) == ({}, {}, (c, a))
     said = capsys.readouterr().out
@@ -438,6 +446,11 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
     def below() -> list[psutil.Process]:
         return psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
 
+    def drives(p: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess):  # ended meanwhile
+            return p.status() != psutil.STATUS_ZOMBIE and any(x.endswith("balance_brokers.py") for x in p.cmdline()[1:2])
+        return False
+
     with produced(brokers, size=40_000, every_s=0.025) as acked, out.open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         try:
@@ -446,8 +459,7 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
                 explain=lambda: out.read_text()[-3000:], every_s=2.0, within_s=600,
             )  # fmt: skip
             until("its end in the log", out.read_text, lambda said: said.count(": moved") >= 4, every_s=0.5)
-            living = [p for p in below() if p.status() != psutil.STATUS_ZOMBIE]
-            (driver,) = (p for p in living if any(x.endswith("balance_brokers.py") for x in p.cmdline()[1:2]))
+            (driver,) = (p for p in below() if drives(p))
             driver.terminate()
             assert process.wait(90) == 0, out.read_text()[-3000:]
         finally:
@@ -471,4 +483,7 @@ def test_the_job_measures_balances_explains_and_ends_in_order(brokers: Brokers, 
     (shown,) = told(DecisionTables(tmp_path / "state" / "tables").plans(datetime.fromtimestamp(SystemClock().now(), UTC)))
     assert [(x["id"], [y["goal"] for y in x["loads"]]) for x in shown["brokers"]] == [(n, ["bytes_out"]) for n in brokers.ids]
     assert {x["state"] for x in shown["actions"]} == {"moved"}
+    became = Entry(kind="outcome", plan="p", at=SystemClock().now(), status="cancelled", partition=moved)
+    balance_table.append(tmp_path / "state" / "tables", [balance_table.row(became, cluster="kafka", mode="act", detail="")])
+    assert explained(str(moved)).stdout.splitlines()[-1].endswith("  cancelled"), "a command adds to what Spark has made"
     assert explained("nonsense").returncode == Exit.SETTINGS

@@ -1,6 +1,7 @@
 """The table ``balance``: written through Spark by the job that balances brokers, read back by ``autoscaler explain --partition``.
 
-A row that cannot be written now is written with the next ones; what acts does not wait for it.
+A row that cannot be written now is written with the next ones; what acts does not wait for it. A command that ends what the job
+has begun appends its rows without Spark.
 """
 
 import logging
@@ -15,7 +16,8 @@ from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import day, finding_row, when
 from autoscaler.adapters.audit.tables import FINDING, TIMESTAMP, Table, dated
 from autoscaler.brokers.ports import Entry
-from autoscaler.errors import TransientError
+from autoscaler.config.places import scheme_of
+from autoscaler.errors import SettingsError, TransientError
 
 if TYPE_CHECKING:
     from autoscaler.adapters.audit.delta_audit import SparkTables as TableWriter
@@ -31,6 +33,7 @@ BALANCE = Table(  # written by jobs/balance_brokers.py, in a place of its own: s
     ),
 )  # fmt: skip
 WANTED = {BALANCE.name: BALANCE}
+_BY_SPARK = frozenset({"s3a", "hdfs", "dbfs"})  # in the first one drivers take turns, to the others deltalake has no access
 log = logging.getLogger(__name__)
 _MOST_ROWS = 100_000  # that wait while the tables cannot be written; older ones are left out, and that is said
 
@@ -61,6 +64,28 @@ def row(entry: Entry, *, cluster: str, mode: str, detail: str) -> dict[str, Any]
         "detail": detail or None,
         "findings": [finding_row(f) for f in entry.findings],
     }
+
+
+def append(where: str | Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Append rows without Spark, for a command that ends soon.
+
+    Raises:
+        SettingsError: There is no such table yet, or Spark alone can write there.
+        TransientError: It cannot be written now.
+    """
+    from deltalake import DeltaTable, write_deltalake  # noqa: PLC0415  the job writes with Spark
+    from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415  as above
+
+    place = of_brokers(where)
+    path = place.at(BALANCE.name)
+    if place.catalog or scheme_of(place.root) in _BY_SPARK:
+        raise SettingsError((f"tables: Spark alone can write {path}",))
+    try:
+        write_deltalake(DeltaTable(path), pa.Table.from_pylist(list(rows), BALANCE.schema), mode="append")
+    except TableNotFoundError as e:
+        raise SettingsError((f"tables: there is no table {path}",)) from e
+    except (DeltaError, OSError, ValueError) as e:
+        raise TransientError(f"{len(rows)} rows for {path} were not written: {str(e).strip().partition(chr(10))[0]}") from e
 
 
 class BalanceTable:
