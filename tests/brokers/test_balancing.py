@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.balancing import Balancer, Waiting, World
 from autoscaler.brokers.journal import NOTHING
-from autoscaler.brokers.measured import Rate, Wanted, numbered, snapshot_of
+from autoscaler.brokers.measured import Rate, numbered
 from autoscaler.brokers.ports import Entry
 from autoscaler.brokers.view import Broker, Holders, Reassign, Setting
 from autoscaler.config.balance import Balance
@@ -266,12 +266,11 @@ def test_for_whom_a_batch_waits_is_said_at_once_and_then_every_ten_minutes() -> 
 
 
 def test_a_plan_of_thousands_of_moves_is_begun_in_parts_that_the_journal_has_room_for() -> None:
-    case = Case(cluster=FakeCluster({tp(n, "t" * 249): holders(1, 2) for n in range(4000)}, looks=1))
-    view = case.cluster.observe(())
-    numbers = numbered({}, view.partitions)
-    snapshot = snapshot_of(view, {}, numbers, Wanted())
+    cluster = FakeCluster({tp(n, "t" * 249): holders(1, 2) for n in range(4000)}, looks=1)
+    case = Case(cluster=cluster, mib_per_s=(4.0,) * 4000)
+    numbers = numbered({}, case.cluster.observe(()).partitions)
     actions = tuple(MoveReplica(partition=n, source=2, target=3, leads=False, size_bytes=1.0) for n in range(4000))
-    job = replace(case.job(), numbers=numbers, waiting=Waiting("p", snapshot, snapshot.state, deque([actions])))
+    job = replace(case.job(), numbers=numbers, waiting=Waiting("p", deque([actions]), forced=True))
     until("its end", job.look, lambda _: job.waiting is None and job.journal == NOTHING)
     assert {h.replicas for h in case.cluster.partitions.values()} == {(1, 3)}
     begun = [c.replicas for c in case.cluster.commands if isinstance(c, Reassign)]
