@@ -15,6 +15,7 @@ from autoscaler.console.group_view import Progress, View, consumers_of, health_t
 from autoscaler.console.job_state import FINE, Health
 from autoscaler.console.words import count, lasted, rate, shortened
 from autoscaler.core.messages import many
+from autoscaler.model import Reason
 
 _FRAME = 3  # lines of the border and of the heading
 _LEAST_NAME, _MOST_NAME = 10, 40
@@ -92,11 +93,13 @@ class Overview:
         if cycle is None:
             return [who, "?", "?", "?", Text("no decision yet", style="yellow"), *([""] if wide else [])]
         known = "" if cycle.known else "?"
-        why = Text(cycle.reason, style=reason_style(cycle.reason))
+        why, held = Text(cycle.reason, style=reason_style(cycle.reason)), cycle.limited_by
+        if held and not wide and held != Reason.ADVISORY:
+            why, held = Text.assemble((f"{held}: ", "yellow"), why), None  # in front: the end may have no room
         if self.now is not None and self.now - cycle.t > self.quiet_s:
             why = Text.assemble((f"{lasted(self.now - cycle.t)} ago ", "bold red"), why)
         why.append(view.lasting(), style="dim")
-        if cycle.limited_by:
-            why.append(f" limited by {cycle.limited_by}", style="yellow")
+        if held:
+            why.append(f" limited by {held}", style="yellow")
         figures = (consumers_of(cycle), f"{rate(cycle.total_bytes_per_s)}{known}", count(cycle.total_lag_records))
         return [who, *figures, why, *([Text(cycle.detail, style="dim")] if wide else [])]

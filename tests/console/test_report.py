@@ -238,6 +238,16 @@ def test_an_overview_has_a_line_for_each_group_and_says_how_many_are_left_out() 
     assert [x.split(":")[0] for x in overview.line().splitlines()] == ["group-0007"], "only of what something happened"
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_an_overview_says_what_holds_a_group_however_narrow_it_is(width: int) -> None:
+    overview = Overview.of(["orders-of-the-shop-in-the-west", "bills"], quiet_s=10)
+    overview.take(cycle(7, group="bills", reason="RATE_ABOVE_CAPACITY", limited_by="PAUSED"))
+    overview.take(cycle(7, group="orders-of-the-shop-in-the-west", reason="RATE_ABOVE_CAPACITY", limited_by="ADVISORY"))
+    text = "\n".join(drawn_overview(overview, width, 24))
+    assert "PAUSED" in text
+    assert text.count("RATE_ABOVE_") == 2, "nor is the reason of a group that is only advised hidden by that it is"
+
+
 def drawn_overview(overview: Overview, width: int, height: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(overview.render(width, None, height))
