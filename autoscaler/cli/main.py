@@ -7,17 +7,17 @@ answers without loading a client or Spark.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from autoscaler.cli.few import few_of
 from autoscaler.errors import AutoscalerError, Exit, SettingsError
 
 if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
 
 _LONGEST_S = 3600.0  # that a command looks
-_FEW = 20  # names of groups in a message
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -337,12 +337,6 @@ def _declared(settings: "Settings") -> dict[str, str]:
     from autoscaler.console.status import decided_lately  # noqa: PLC0415  only a view needs rich
 
     return decided_lately(settings.root, SystemClock())
-
-
-def few_of(names: Collection[str]) -> str:
-    """Return the first few of many names, and how many there are besides."""
-    shown = list(names)[:_FEW]
-    return ", ".join(shown) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
 
 
 def _release(args: argparse.Namespace) -> int:

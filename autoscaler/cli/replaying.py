@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from rich.table import Table
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
-from autoscaler.cli.reading import Asked, nothing, terminal
+from autoscaler.cli.asked import Asked, nothing, terminal
 from autoscaler.cli.times import shown
 from autoscaler.errors import Exit
 from autoscaler.replay.redecide import COLUMNS, Replayed, Row, redecide, segments

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.http.one_file import Report, ReportedGroup, one_file
 from autoscaler.adapters.kernels import announced
-from autoscaler.cli.reading import Asked, nothing
+from autoscaler.cli.asked import Asked, nothing
 from autoscaler.cli.recorded_views import Bounds, Times, reported
 from autoscaler.cli.times import shown, zone_of
 from autoscaler.cli.whole_file import write_whole

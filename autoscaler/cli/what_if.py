@@ -21,8 +21,8 @@ from autoscaler.adapters.audit import encoding
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.audit.inputs import unpack_inputs
 from autoscaler.adapters.audit.rows import snapshot_of
-from autoscaler.cli.main import few_of
-from autoscaler.cli.reading import Asked, nothing, terminal
+from autoscaler.cli.asked import Asked, nothing, terminal
+from autoscaler.cli.few import few_of
 from autoscaler.cli.times import shown
 from autoscaler.config.policy import Policy
 from autoscaler.config.settings import load
