@@ -78,7 +78,10 @@ def reported(tables: DecisionTables, group: str, times: Times, bounds: Bounds, p
         },
         "whys": whys[::-1],
         "marks": [r["at"].timestamp() for r in _one_each(apart, span_s)],
-        "notes": [*_notes(len(rows), len(points), len(changed), len(listed), span_s), *_ends(rows[-1], times, old=seen["old"])],
+        "notes": [
+            *_notes(len(rows), len(points), len(changed), len(listed), span_s),
+            *_ends(rows[-1], times, ended=seen["age_s"] > times.old_s),
+        ],
     }
 
 
@@ -129,10 +132,10 @@ def _notes(rows: int, points: int, changed: int, listed: int, span_s: float) -> 
     return notes
 
 
-def _ends(last: Row, times: Times, *, old: bool) -> list[str]:
+def _ends(last: Row, times: Times, *, ended: bool) -> list[str]:
     at = times.shown(last["at"])
     said = f"The last decision of this time was made at {at}; after it nothing is recorded up to the end of this time."
-    return [said] if old else []
+    return [said] if ended else []
 
 
 def _line(row: Row) -> Mapping[str, Any]:

@@ -90,6 +90,7 @@ def test_a_mark_opens_its_decision_and_groups_are_a_click_away(browser: Browser,
         window.locator("#chart .mark").last.click()
         expect(window.locator("#decisions details[open]")).to_have_count(1)
         window.locator("#back a").click()
+        expect(window.locator("#groups > li", has_text="it's")).to_contain_text("nothing is recorded after 22:13:25\u00a0UTC")
         window.locator("#groups a", has_text="it's").click()
         expect(window.locator("#news")).to_contain_text("after it nothing is recorded up to the end of this time")
         expect(window.locator("#nodecisions")).to_have_text("None in this time.")

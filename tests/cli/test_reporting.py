@@ -26,7 +26,7 @@ from tests import builders as b
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.audit.test_audit_advised import timeline
 from tests.cli.recorded_groups import OLD, SPAN, T0, day_of_cycles, tables_of_groups
-from tests.cli.test_reading import iso, run, write
+from tests.cli.test_reading import iso, recorded, run, write
 
 DAY_MOST_BYTES = 1_000_000
 
@@ -98,6 +98,18 @@ def test_consumers_have_their_names_and_hosts_where_the_cycle_was_recorded(tmp_p
     cycle = Cycle(decision=decision, snapshot=snapshot, outcomes=(), handovers=(), owner=state.owner, inputs=inputs)
     managed = holders_of(cycle, tmp_path / "managed")
     assert [(h["slot"], h["name"]) for h in managed if h["partitions"]] == [(0, state.workers[0].name)]
+
+
+def test_old_data_of_a_decision_that_was_just_made_is_not_the_end_of_what_is_recorded(tmp_path: Path) -> None:
+    """While a cluster does not answer, its groups are decided by what was measured last."""
+    cycle = recorded(cases.calm, T0)
+    assert cycle.snapshot is not None
+    write(tmp_path, replace(cycle, snapshot=replace(cycle.snapshot, sample_ts=T0 - 1_000)))
+    since, until = (datetime.fromtimestamp(T0 + s, UTC) for s in (-10, 10))
+    times = Times(since=since, until=until, old_s=180.0, shown=str)
+    found = reported(DecisionTables(tmp_path), "orders", times, bounds_of(1), None)
+    assert found is not None
+    assert (found["one"]["group"]["old"], found["notes"]) == (True, [])
 
 
 def test_what_is_not_there_is_said_in_the_zone_of_the_report(tables: Path, tmp_path: Path) -> None:

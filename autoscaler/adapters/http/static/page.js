@@ -162,10 +162,12 @@ function card(g) {
     element("dl", { class: "figures" }, ...figures.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
     element("div", { class: "said" }, element("span", { class: "reason" }, because(g)), g.sentence));
 }
-const risk = (g) => (g.risk === "old" ? `${REPORT ? "nothing is recorded after it" : "data is old"}: from ${clock(g.sampled)}\u00a0${ZONE}` : RISK_SAID[g.risk] ?? g.risk);
+const risk = (g) => (g.ended ? `nothing is recorded after ${clock(g.ended)}\u00a0${ZONE}`
+  : g.risk === "old" ? `data is old: from ${clock(g.sampled)}\u00a0${ZONE}` : RISK_SAID[g.risk] ?? g.risk);
 const because = (g) => (g.limited_by ? `${g.reason}, limited by ${g.limited_by}` : g.reason);
 // Of a group only what its card shows: ages change each time, and would make it anew.
-const shownOf = ({ age_s, sample_age_s, at, partitions, ...rest }) => (rest.old ? { ...rest, sampled: at + age_s - sample_age_s } : rest);
+const shownOf = ({ age_s, sample_age_s, at, partitions, ...rest }) => (rest.old
+  ? { ...rest, sampled: at + age_s - sample_age_s, ended: REPORT && age_s > REPORT.overview.old_s ? at : null } : rest);
 function overview() {
   const o = state.overview, wanted = $("filter").value.trim().toLowerCase();
   const found = o.groups.filter((g) => [g.name, g.cluster, g.reason, g.limited_by ?? ""].some((x) => x.toLowerCase().includes(wanted)));
