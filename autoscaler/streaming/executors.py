@@ -38,9 +38,11 @@ _ROOT = Path(__file__).resolve().parents[1]
 _LIBRARIES = {"google.protobuf": "protobuf", "kafka": "kafka-python", "numpy": "numpy", "pandas": "pandas", "pyarrow": "pyarrow"}
 _PATIENCE_S = 120.0  # until executors have come and have been looked at
 _ROUNDS = 5  # at most; one that came while the others were looked at is looked at in the next
+_TRIES = 2  # to have each executor write: one that was busy may have got no task
 _APART_S = 1.0  # of two clocks; less is no matter to who compares logs
 _TRACE = "executors-look"  # a directory in each place while it is looked at; Hadoop reads none that begins with _
-_REFUSED = ("AccessControlException", "AccessDeniedException", "Permission denied")
+# What a place says that no later start finds otherwise
+_UNUSABLE = ("AccessControlException", "AccessDeniedException", "Permission denied", "Read-only", "Mkdirs failed", "not exist")
 _PYTHON = re.compile(r"Cannot run program .*|\[PYTHON_VERSION_MISMATCH\].*|No module named .*")
 _SAME_PYTHON = "driver and executors need the same Python at the same path, PYSPARK_PYTHON names it"
 
@@ -189,24 +191,33 @@ def _unshared(spark: "SparkSession", setting: str, place: str, found: Sequence[F
     context, files = spark.sparkContext, HadoopFiles(spark, place, setting)
 
     def write_and_read() -> set[str]:
-        _everywhere(context, lambda _: iter([os.path.realpath(SparkFiles.getRootDirectory())])).saveAsTextFile(
-            f"{place}/{_TRACE}"
-        )
+        files.remove(_TRACE)
+        _everywhere(context, _itself).saveAsTextFile(f"{place}/{_TRACE}")
         return set(context.textFile(f"{place}/{_TRACE}", context.defaultParallelism).collect())
 
-    files.remove(_TRACE)
+    apart = list(found)
     try:
-        seen = _run(context, write_and_read)
+        for _ in range(_TRIES):
+            seen = _run(context, write_and_read)
+            apart = [said for said in apart if said["at"] not in seen]
+            if not apart:
+                return
     except TransientError as e:
-        if scheme_of(place) and not any(word in str(e) for word in _REFUSED):
+        if not any(word in str(e) for word in _UNUSABLE):
             raise
-        yield f"{setting}: executors cannot write to or read from {place} ({e}): {_shared(place)}"
+        said = str(e).removeprefix("executors: ")
+        yield f"{setting}: executors cannot write to {place}, or not read it ({said}): {_shared(place)}"
         return
     finally:
         files.remove(_TRACE)
-    if apart := [said for said in found if said["at"] not in seen]:
-        hosts = ", ".join(sorted({said["host"] for said in apart}))
-        yield f"{setting}: what executors on {hosts} write to {place} is not there for the driver: {_shared(place)}"
+    if _registered(context) < len(found):
+        raise TransientError(f"{setting}: an executor was lost while executors wrote to {place}")
+    hosts = ", ".join(sorted({said["host"] for said in apart}))
+    yield f"{setting}: what executors on {hosts} write to {place} is not there for the driver: {_shared(place)}"
+
+
+def _itself(_numbers: Iterable[int]) -> Iterator[str]:
+    yield os.path.realpath(SparkFiles.getRootDirectory())
 
 
 def _shared(place: str) -> str:

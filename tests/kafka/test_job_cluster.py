@@ -79,7 +79,7 @@ class Job:
         command += ["--conf", f"spark.pyspark.python={self.python}", "--conf", f"spark.pyspark.driver.python={sys.executable}"]
         own = {"SPARK_HOME": str(self.home), "AUTOSCALER_PYTHON": sys.executable, VARIABLE: "the driver's own"}
         with (self.place / "told").open("wb") as told:
-            return subprocess.Popen(command, env={**os.environ, **own}, stderr=told, start_new_session=True)
+            return subprocess.Popen(command, cwd=self.place, env={**os.environ, **own}, stderr=told, start_new_session=True)
 
     def executors(self) -> list[psutil.Process]:
         found = []

@@ -4,10 +4,12 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from autoscaler.errors import TransientError
 from autoscaler.streaming import executors
 
 PACKAGE = Path(executors.__file__).name  # any name that the module's own file has
@@ -72,3 +74,56 @@ def test_a_clock_that_is_wrong_for_certain_is_warned_of(caplog: pytest.LogCaptur
     ahead, behind = (r.getMessage() for r in caplog.records)
     assert ahead.startswith("executor b: its clock is at least 3.5 s ahead of the driver's")
     assert behind.startswith("executor c: its clock is at least 1.5 s behind the driver's")
+
+
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ("executors: java.io.IOException: Mkdirs failed to create file:/x", "or not read it (java.io.IOException: Mkdirs failed"),
+        ("executors: org.apache.hadoop.security.AccessControlException: no", "checkpoint: executors cannot write to /x, or not"),
+        ("executors: ExecutorLostFailure: it has ended", ""),
+    ],
+)
+def test_a_place_that_no_later_start_can_use_is_told_from_an_executor_that_was_lost(
+    why: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise TransientError(why)
+
+    removed: list[str] = []
+    monkeypatch.setattr(executors, "HadoopFiles", lambda *_: SimpleNamespace(remove=removed.append))
+    monkeypatch.setattr(executors, "_run", fail)
+    spark: Any = SimpleNamespace(sparkContext=None)
+    if not says:
+        with pytest.raises(TransientError, match="it has ended"):
+            list(executors._unshared(spark, "checkpoint", "/x", []))
+    else:
+        (found,) = executors._unshared(spark, "checkpoint", "/x", [])
+        assert says in found
+    assert removed, "whatever came of it"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "registered", "says"),
+    [
+        ([{"a", "b"}], 2, []),
+        ([{"a"}, {"b"}], 2, []),  # b was busy
+        ([{"a"}, {"a"}], 2, ["tables: what executors on host-b write to /x is not there for the driver: name a disk"]),
+        ([{"a"}, {"a"}], 1, None),  # b has ended
+    ],
+)
+def test_each_executor_has_to_write_what_the_driver_finds(
+    rounds: list[set[str]], registered: int, says: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "HadoopFiles", lambda *_: SimpleNamespace(remove=lambda _: None))
+    monkeypatch.setattr(executors, "_run", lambda *_: rounds.pop(0))
+    monkeypatch.setattr(executors, "_registered", lambda _: registered)
+    found = [{"host": f"host-{at}", "at": at} for at in "ab"]
+    spark: Any = SimpleNamespace(sparkContext=None)
+    if says is None:
+        with pytest.raises(TransientError, match="tables: an executor was lost"):
+            list(executors._unshared(spark, "tables", "/x", found))
+    else:
+        problems = list(executors._unshared(spark, "tables", "/x", found))
+        assert len(problems) == len(says)
+        assert all(problem.startswith(start) for problem, start in zip(problems, says, strict=True))
