@@ -38,7 +38,7 @@ pathlib.Path.read_text = lambda self, *a, **k: f"machine {{number}}" if self.nam
 
 
 def python_of_another_machine(place: Path) -> Path:
-    """Return a Python with the libraries of this one, without the package; as an executor's it has no variable of the driver."""
+    """Return a Python that is this one for the driver; executors get its libraries, no package and no variable of the driver."""
     venv.create(place, symlinks=True)
     (libraries,) = place.glob("lib/python3*/site-packages")
     (real,) = (Path(p) for p in sys.path if p.endswith("site-packages"))
@@ -48,8 +48,8 @@ def python_of_another_machine(place: Path) -> Path:
     (place / "belief").mkdir()
     (place / "belief" / "sitecustomize.py").write_text(BELIEF, encoding="utf-8")
     program = place / "python"
-    of_executors = f"*/work/app-*) unset {VARIABLE}; export PYTHONPATH={place}/belief:$PYTHONPATH ;;"
-    program.write_text(f'#!/bin/sh\ncase $PWD in {of_executors} esac\nexec {place}/bin/python "$@"\n', encoding="utf-8")
+    theirs = f'unset {VARIABLE}; export PYTHONPATH={place}/belief:$PYTHONPATH; exec {place}/bin/python "$@"'
+    program.write_text(f'#!/bin/sh\ncase $PWD in */work/app-*) {theirs} ;; esac\nexec {sys.executable} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return program
 
