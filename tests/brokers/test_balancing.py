@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from autoscaler.balancing import Balancer, Waiting, World
-from autoscaler.brokers.journal import NOTHING
+from autoscaler.brokers.journal import NOTHING, Journal, encode
 from autoscaler.brokers.measured import Rate, numbered
 from autoscaler.brokers.ports import Entry
-from autoscaler.brokers.view import Broker, Holders, Reassign, Setting
+from autoscaler.brokers.view import RATES, Broker, Holders, Reassign, Setting
 from autoscaler.config.balance import Balance
 from autoscaler.errors import FencedError
 from autoscaler.goals import MoveReplica
@@ -250,6 +250,18 @@ def test_an_orderly_end_cancels_what_copies_and_leaves_no_throttle_but_those_of_
     assert (case.cluster.running, case.cluster.settings, job.journal) == ({}, theirs, NOTHING)
     assert {r.partition for r in case.rows if r.status == "cancelled"} >= copying
     assert {case.cluster.partitions[p].replicas for p in copying} == {(1, 2)}
+
+
+def test_a_cluster_is_balanced_while_the_throttle_of_a_broker_that_is_gone_is_left_and_that_is_said() -> None:
+    left = Journal(batch="a", throttle={Setting("broker", "9", RATES[0]): "7"})
+    case = Case(shared=FakeJournal(encode(left)))
+    job = case.job()
+    case.looks(job)
+    assert case.leaders() == [3, 3, 3, 3]
+    assert (case.cluster.settings, job.journal.throttle, job.journal.moves) == ({}, left.throttle, {})
+    plans = [r for r in case.rows if r.kind == "look" and {f.what for f in r.findings} & {What.BALANCING, What.BROKERS_BALANCED}]
+    assert plans
+    assert all(What.THROTTLE_LEFT in {f.what for f in r.findings} for r in plans)
 
 
 def test_for_whom_a_batch_waits_is_said_at_once_and_then_every_ten_minutes() -> None:

@@ -85,6 +85,8 @@ def test_nothing_begins_while_replicas_are_out_of_sync_or_somebody_else_reassign
 def test_what_does_not_fit_any_more_or_whose_consumers_move_is_not_begun() -> None:
     wanted = {tp(0): Move(before=(1, 4), after=(3, 4)), tp(1): Move(before=(1, 2), after=(9, 2)), tp(7): COPY, tp(2): COPY}
     assert begin(view(), "b", wanted, throttle=None).commands == (Reassign(replicas={tp(2): (3, 2)}),)
+    away = view(partitions={tp(0): holders(1, 9)})
+    assert begin(away, "b", {tp(0): Move(before=(1, 9), after=(1, 3))}, throttle=5e6).commands == (), "9 can be set no throttle"
     step = begin(view(), "b", {tp(2): COPY}, throttle=None, busy={"t"})
     assert (step.commands, [f.what for f in step.findings]) == ((), [What.CONSUMERS_MOVE])
 

@@ -24,7 +24,7 @@ class BrokerLoad(TypedDict):
 
     goal: str
     load: float
-    low: Annotated[float | None, Field(description="where the band begins; null: the broker takes no part")]
+    low: Annotated[float | None, Field(description="where the band begins; null: it takes no part, or is limited only")]
     high: Annotated[float | None, Field(description="where it ends")]
     most: Annotated[float | None, Field(description="what it may be given at most; null: any amount")]
     outside: bool
