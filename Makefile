@@ -83,7 +83,7 @@ chaos: develop jars ## an hour of kills, freezes, outages and long random runs; 
 bench: develop jars ## measure, and print a table with machine and commit
 	$(BIN)/python -m tests.bench $(ARGS)
 
-evaluate: develop jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams
+evaluate: develop jars ## run the published experiments again and write page and tables, a minute or two; ARGS="--full" with all streams, ARGS="--part sizing" how groups are sized
 	@./spark-submit.sh --job jobs/evaluate.py -- --document docs/research/evaluation.md $(ARGS)
 
 docs: .venv/documented ## build the documentation as a site, links checked, into .run/site/index.html

@@ -26,6 +26,7 @@ from autoscaler.balancing import Balancer, World
 from autoscaler.brokers.journal import NOTHING
 from autoscaler.brokers.measured import ALL_TOPICS, Rate
 from autoscaler.brokers.ports import Entry
+from autoscaler.cli.few import few_of
 from autoscaler.config.clusters import Cluster
 from autoscaler.config.settings import Group, Settings, load
 from autoscaler.core.messages import many, text_of
@@ -177,14 +178,9 @@ def ended(balancer: Balancer, within_s: float = _END_S) -> int:
 def _left(balancer: Balancer) -> str:
     """Say what is not cleaned up, and what does it."""
     moves, throttle = sorted(balancer.journal.moves), sorted({f"{s.kind} {s.name}" for s in balancer.journal.throttle})
-    copies = f"{many(len(moves), 'partition')} may still be reassigned ({_some(moves)})" if moves else ""
-    limited = f"the throttle may be left on {_some(throttle)}" if throttle else ""
+    copies = f"{many(len(moves), 'partition')} may still be reassigned ({few_of(moves, _NAMED)})" if moves else ""
+    limited = f"the throttle may be left on {few_of(throttle, _NAMED)}" if throttle else ""
     return f"{' and '.join(filter(None, (copies, limited)))}: the next start in mode act, or --cancel, goes on with it"
-
-
-def _some(names: Sequence[object]) -> str:
-    """Return the first few of many names, and how many there are besides."""
-    return ", ".join(map(str, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def follow(stream: "StreamingQuery", stop: threading.Event, lost: threading.Event) -> None:
@@ -299,7 +295,7 @@ _BECAME = {
 def became(rows: Sequence[Entry]) -> str:
     """Say what became of the partitions of a batch."""
     of = {s: sorted(e.partition for e in rows if e.partition is not None and e.status == s) for s in _BECAME}
-    return "; ".join(f"{_BECAME[s]}: {len(p)} ({_some(p)})" for s, p in of.items() if p) or "no partition was put back"
+    return "; ".join(f"{_BECAME[s]}: {len(p)} ({few_of(p, _NAMED)})" for s, p in of.items() if p) or "no partition was put back"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

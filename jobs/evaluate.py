@@ -1,7 +1,8 @@
 """Regenerates the published experiments, with this project's algorithms beside them, and writes the page and the document.
 
 ``make evaluate``, or ``./spark-submit.sh --job jobs/evaluate.py -- --full``: algorithms × deltas × seeds × numbers of
-partitions are spread over Spark's workers, rows go to Delta tables, figures come from Spark SQL over them.
+partitions are spread over Spark's workers, rows go to Delta tables, figures come from Spark SQL over them. With ``--part sizing``
+it is sizing policies × loads.
 """
 
 import argparse
@@ -34,7 +35,9 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions")
     parser.add_argument("--measurements", type=int, default=PUBLISHED_MEASUREMENTS)
     parser.add_argument("--stream", type=Path, help="a recorded stream (iteration,topic,partition,rate) for the latency model")
-    parser.add_argument("--only", choices=PARTS, help="run and show one part: how partitions are placed, or how groups are sized")
+    parser.add_argument(
+        "--part", choices=PARTS, default=PARTS[0], help="how partitions are placed (default), or how groups are sized"
+    )
     parser.add_argument(
         "--traces", type=Path, help="a directory with the recorded loads of the sizing experiments, which are left out without it"
     )
@@ -47,8 +50,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     given = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(given)
-    args.parts = PARTS if args.only is None else (args.only,)
-    if args.redraw and not all((args.out / "tables" / _LAST[part]).is_dir() for part in args.parts):
+    if args.redraw and not (args.out / "tables" / _LAST[args.part]).is_dir():
         parser.error(f"--redraw: there are no tables in {args.out}; run without it first")
     if args.stream and not args.stream.is_file():
         parser.error(f"--stream: there is no file {args.stream}")
@@ -70,21 +72,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     spark = SparkSession.builder.appName("evaluate").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     args.out.mkdir(parents=True, exist_ok=True)
-    for part in args.parts:
-        if part == "placing":
-            if not args.redraw:
-                run(spark, args)
-            results = read(spark, args)
-            report, told, file = placement_report(results), document(results), args.document
-        else:
-            if not args.redraw:
-                run_sizing(spark, args)
-            report = read_sizing(spark, args)
-            told, file = sizing_document(report), args.document.with_name("sizing.md")
-        place = args.out / f"{'evaluation' if part == 'placing' else part}.html"
-        place.write_text(page(report), encoding="utf-8")
-        file.write_text(told, encoding="utf-8")
-        print(f"{place}\n{file}")
+    if args.part == "sizing":
+        if not args.redraw:
+            run_sizing(spark, args)
+        report = read_sizing(spark, args)
+        shown, told, file = "sizing.html", sizing_document(report), args.document.with_name("sizing.md")
+    else:
+        if not args.redraw:
+            run(spark, args)
+        results = read(spark, args)
+        report, told = placement_report(results), document(results)
+        shown, file = "evaluation.html", args.document
+    place = args.out / shown
+    place.write_text(page(report), encoding="utf-8")
+    file.write_text(told, encoding="utf-8")
+    print(f"{place}\n{file}")
     return 0
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Collection
 
-_FEW = 20
 
-
-def few_of(names: Collection[str]) -> str:
+def few_of(names: Collection[object], most: int = 20) -> str:
     """Return the first few of many names, and how many there are besides."""
-    shown = list(names)[:_FEW]
-    return ", ".join(shown) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
+    shown = [str(name) for name in list(names)[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")

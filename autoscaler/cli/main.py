@@ -5,6 +5,7 @@ answers without loading a client or Spark.
 """
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -159,9 +160,11 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     again.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     again.add_argument("--until", help="until when, written the same way (default now)")
     again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
-    again.add_argument("--price", type=float, help="of a consumer for an hour, to tell money; with --policy")
-    again.add_argument("--within", type=float, metavar="S", help="tell the share that was read within S seconds; with --policy")
-    again.add_argument("--start", type=float, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
+    again.add_argument("--price", type=_number, help="of a consumer for an hour, to tell money; with --policy")
+    again.add_argument(
+        "--within", type=_seconds, metavar="S", help="tell the share that was read within S seconds; with --policy"
+    )
+    again.add_argument("--start", type=_number, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
     about = "write the page's views of a recorded time as one HTML file, which needs no network"
     told = reading("report", about, group="?", as_json=False)
     told.add_argument("--all", action="store_true", help="in place of a group: all that the tables have decisions of")
@@ -291,6 +294,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
     return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 on, not {text!r}")
+    return found
 
 
 def _seconds(text: str) -> float:

@@ -30,7 +30,9 @@ from autoscaler.errors import Exit, SettingsError
 from autoscaler.model import PartitionLoad
 from autoscaler.replay.redecide import COLUMNS, Row, starts
 from autoscaler.replay.what_if import as_it_was, load_of
-from autoscaler.simulation.group import Outcome, World, simulate
+from autoscaler.simulation.group import simulate
+from autoscaler.simulation.outcome import Outcome
+from autoscaler.simulation.world import World
 
 _MOST = 20_000  # measurements: a day by five seconds, less than the time that rates are measured over
 _AT_A_TIME = timedelta(hours=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from autoscaler.evaluation.simulator import Contender
+from autoscaler.evaluation.planner_runs import Contender
 from autoscaler.packing import PRESETS
 from autoscaler.packing.problem.options import AS_GIVEN, PUBLISHED
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from autoscaler.evaluation import algorithms_compared
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
+from autoscaler.evaluation.planner_runs import owners, run_planner, trace
 from autoscaler.evaluation.published_figures import FIGURES
 from autoscaler.evaluation.results import Lateness
-from autoscaler.evaluation.simulator import owners, simulate, trace
 from autoscaler.evaluation.trace_reader import Recorded
 from autoscaler.evaluation.workloads import (
     FAMILIES,
@@ -121,7 +121,7 @@ def run_two_dimensions(frames: Frames) -> Frames:
 def _plan_rows(cell: PlanCell) -> pd.DataFrame:
     stream = bounded_walk(delta=cell.delta, seed=cell.seed, partitions=cell.partitions, measurements=cell.measurements)
     listed = listings(cell.measurements, cell.partitions, cell.seed)
-    found = simulate(algorithms_compared.contender(cell.contender), stream, PUBLISHED_CAPACITY, listed)
+    found = run_planner(algorithms_compared.contender(cell.contender), stream, PUBLISHED_CAPACITY, listed)
     return pd.DataFrame(
         {
             "contender": cell.contender,

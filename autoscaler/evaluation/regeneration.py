@@ -21,10 +21,10 @@ from autoscaler.evaluation.algorithms_compared import contenders
 from autoscaler.evaluation.host_info import machine
 from autoscaler.evaluation.report import Report
 from autoscaler.evaluation.results import Lateness, Packed, Results, Score
-from autoscaler.evaluation.sizing import TRACES, Run, read_trace
+from autoscaler.evaluation.sizing import TRACES, Run
 from autoscaler.evaluation.sizing_cells import SCHEMA_CELL, SCHEMA_SIZING, sizing_cells, sizing_work
 from autoscaler.evaluation.sizing_report import sizing_report
-from autoscaler.evaluation.trace_reader import read_stream
+from autoscaler.evaluation.trace_reader import read_stream, read_trace
 from autoscaler.evaluation.workloads import PUBLISHED_PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[2]

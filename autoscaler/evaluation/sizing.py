@@ -5,12 +5,10 @@ on a simulated group; none is given anything that differs between workloads but 
 may reach, and what the papers vary themselves. Other autoscalers are tuned to each workload.
 """
 
-import csv
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +17,9 @@ from numpy.typing import NDArray
 from autoscaler.config.policy import Policy
 from autoscaler.evaluation.peers import FlinkRule, KedaHpa
 from autoscaler.model import TopicPartition
-from autoscaler.simulation.group import Load, Outcome, Sizer, World, simulate, simulate_native
+from autoscaler.simulation.group import Sizer, simulate, simulate_native
+from autoscaler.simulation.outcome import Outcome
+from autoscaler.simulation.world import Load, World
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,8 @@ class Workload:
         capacity: Records/s that one consumer processes.
         planned: Records/s that a policy is told that it processes.
         within_s: How old a record may be as it is read.
-        at_once: Whether the records of a second come in one instant, 50 ms before they are measured and decided on.
+        at_once: Whether the records of a second come in one instant.
+        measured_s: How long after that instant they are measured and decided on.
         rebalance_s: For which a published policy's whole group stands still when something moves.
         cooldown_s: Between two actions of a published policy.
     """
@@ -59,6 +60,7 @@ class Workload:
     planned: float
     within_s: float
     at_once: bool = False
+    measured_s: float = 0.05
     rebalance_s: float = 0.05
     cooldown_s: float = 10.0
 
@@ -79,20 +81,6 @@ class Run(NamedTuple):
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------
-
-
-def read_trace(file: Path) -> Floats:
-    """Return records per second of each second.
-
-    Raises:
-        ValueError: A column is missing.
-        OSError: It cannot be read.
-    """
-    with file.open(encoding="utf-8", newline="") as rows:
-        reader = csv.DictReader(rows)
-        if missing := {"second", "events_per_s"} - set(reader.fieldnames or ()):
-            raise ValueError(f"{file}: no column {', '.join(sorted(missing))}")
-        return np.array([float(row["events_per_s"]) for row in reader])
 
 
 def workloads(traces: Mapping[str, Floats]) -> tuple[Workload, ...]:
@@ -203,9 +191,14 @@ def run(name: str, workload: Workload) -> Run:
     if name in PEERS:
         found, settings = _best(name, workload)
     else:
-        found, settings = simulate(_load(workload), policy_of(name, workload), _world(workload, name)), ""
+        found, settings = played(name, workload, policy_of(name, workload)), ""
     figures = (_in_time(found), found.consumer_hours * 60, found.most, found.scalings, found.moves)
     return Run(workload.name, workload.about, least_consumer_min(workload), name, settings, *figures)
+
+
+def played(name: str, workload: Workload, policy: Policy) -> Outcome:
+    """Return what settings do with a workload, in the world of the policy of this name."""
+    return simulate(_load(workload), policy, _world(workload, name))
 
 
 def _world(workload: Workload, name: str) -> World:
@@ -254,9 +247,9 @@ def _tunings(name: str, workload: Workload) -> Iterator[tuple[Sizer, str]]:
 
 
 def _load(workload: Workload) -> Load:
-    """Return the load, beginning 50 ms before a decision if it comes at once: then a quiet moment comes first."""
+    """Return the load; if it comes at once, a quiet moment comes first, and each second begins so long before a decision."""
     seconds, count = workload.rates.shape
-    before = 1 - _TICK_S if workload.at_once else 0.0
+    before = 1 - workload.measured_s if workload.at_once else 0.0
     quiet = np.zeros((int(workload.at_once), count))
     return Load(
         times=np.concatenate([np.zeros(len(quiet)), np.arange(seconds + 1) + before]),

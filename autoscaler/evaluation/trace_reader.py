@@ -1,4 +1,4 @@
-"""Reads a recorded stream of rates: a file with the columns iteration, topic, partition, rate."""
+"""Reads what was recorded: streams of partitions' rates, and loads as records per second."""
 
 import csv
 from pathlib import Path
@@ -17,7 +17,7 @@ class Recorded(NamedTuple):
 
 
 def read_stream(path: Path) -> Recorded:
-    """Return the stream in a file.
+    """Return the stream in a file with the columns iteration, topic, partition, rate.
 
     Raises:
         ValueError: A column is missing, or the measurements do not have the same partitions.
@@ -38,3 +38,17 @@ def read_stream(path: Path) -> Recorded:
         rates=np.array([[rates[k][name] for name in names] for k in sorted(rates)]),
         listed=np.array([[at[name] for name in rates[k]] for k in sorted(rates)], np.int64),
     )
+
+
+def read_trace(file: Path) -> NDArray[np.float64]:
+    """Return records per second of each second: a file with the columns second, events_per_s.
+
+    Raises:
+        ValueError: A column is missing.
+        OSError: It cannot be read.
+    """
+    with file.open(encoding="utf-8", newline="") as rows:
+        reader = csv.DictReader(rows)
+        if missing := {"second", "events_per_s"} - set(reader.fieldnames or ()):
+            raise ValueError(f"{file}: no column {', '.join(sorted(missing))}")
+        return np.array([float(row["events_per_s"]) for row in reader])

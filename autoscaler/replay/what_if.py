@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from autoscaler.model import PartitionLoad, TopicPartition
-from autoscaler.simulation.group import Load, Outcome, Tally, World, steps_s
+from autoscaler.simulation.outcome import Outcome, Tally
 from autoscaler.simulation.queues import Ints
+from autoscaler.simulation.world import Load, World, steps_s
 
 _RECORD_BYTES = 100.0  # of a partition whose records were never counted
 

@@ -9,8 +9,6 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -30,140 +28,11 @@ from autoscaler.model import (
     WorkerPhase,
     WorkerView,
 )
+from autoscaler.simulation.outcome import Outcome, Tally
 from autoscaler.simulation.queues import Floats, Ints, Queues, arrive_at_once, empty_queues, pass_step, waits_late
+from autoscaler.simulation.world import Load, World, steps_s
 
 _WINDOW_S = 30.0
-_GAP_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What arrives.
-
-    Attributes:
-        times: When the rates begin, seconds since the Unix epoch, ascending; the last is the end: ``float64[steps]``.
-        partitions: In order.
-        rates: Bytes/s from then on: ``float64[steps, partitions]``.
-        record_bytes: Of each partition's records, on average: ``float64[partitions]``.
-        owner: Consumer that holds each partition at the beginning, -1 for none: ``int64[partitions]``.
-    """
-
-    times: Floats
-    partitions: tuple[TopicPartition, ...]
-    rates: Floats
-    record_bytes: Floats
-    owner: Ints
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What holds whatever the policy is.
-
-    Attributes:
-        consumer_bytes_per_s: What one consumer processes when it never waits.
-        usable_bytes_per_s: What is planned to be put on one: moves are counted in these.
-        start_s: From asking for a consumer until it is there.
-        pause_s: For which a partition stands still as it changes hands.
-        stops_all: Whether all partitions of the group do, as in a classic rebalance, whatever moves.
-        window_s: What is measured is the mean rate of that many seconds before; 0: the rate that begins now, which is right for
-            a recorded load, because that was measured over a window already.
-        at_once: Whether all that arrives in a step of the load comes as it begins, as from a producer that sends in bursts.
-        decide_s: Time from one decision to the next; 0: one for each step of the load.
-        within_s: Age that a record shall not pass before it is read; ``None``: that is not asked.
-        commit_s: Time between two commits of a partition; the measurement sees what is committed.
-        tick_s: How exact time is.
-    """
-
-    consumer_bytes_per_s: float
-    usable_bytes_per_s: float
-    start_s: float
-    pause_s: float
-    stops_all: bool = False
-    window_s: float = 0.0
-    at_once: bool = False
-    decide_s: float = 0.0
-    within_s: float | None = None
-    commit_s: float = 0.0
-    tick_s: float = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a policy did with a load.
-
-    Attributes:
-        hours: That it lasted.
-        consumer_hours: Of consumers from when they were asked for until they ended.
-        most: Consumers at once, at most.
-        scalings: Changes of the number of consumers.
-        moves: Partitions that changed hands between living consumers.
-        r_score: Sum of the moved rates over what one consumer was planned to get.
-        above_s: Seconds in which more arrived for some consumer than it can process.
-        worst_behind_s: Age of the oldest unread record, at most.
-        mean_behind_s: The same of the partition that is furthest behind, on average over time.
-        worst_backlog_bytes: Unread bytes of the group, at most.
-        in_time: Share of the bytes that were read before they were ``World.within_s`` old; ``None`` if that is not asked, not
-            known, or nothing arrived.
-    """
-
-    hours: float
-    consumer_hours: float
-    most: int
-    scalings: int
-    moves: int
-    r_score: float
-    above_s: float
-    worst_behind_s: float
-    mean_behind_s: float
-    worst_backlog_bytes: float
-    in_time: float | None = None
-
-
-@dataclass(slots=True)
-class Tally:
-    """Adds up what happens."""
-
-    seconds: float = 0.0
-    consumer_s: float = 0.0
-    most: int = 0
-    scalings: int = 0
-    moves: int = 0
-    r_score: float = 0.0
-    above_s: float = 0.0
-    worst_behind_s: float = 0.0
-    behind_sum: float = 0.0
-    worst_backlog: float = 0.0
-
-    def outcome(self, in_time: float | None = None) -> Outcome:
-        """Return the figures of what was added."""
-        return Outcome(
-            hours=self.seconds / 3600,
-            consumer_hours=self.consumer_s / 3600,
-            most=self.most,
-            scalings=self.scalings,
-            moves=self.moves,
-            r_score=self.r_score,
-            above_s=self.above_s,
-            worst_behind_s=self.worst_behind_s,
-            mean_behind_s=self.behind_sum / self.seconds if self.seconds else 0.0,
-            worst_backlog_bytes=self.worst_backlog,
-            in_time=in_time,
-        )
-
-    def add(self, seconds: float, *, consumers: int, above: bool, behind_s: float, backlog: float) -> None:
-        """Add some time, in which so many consumers were paid for."""
-        self.seconds += seconds
-        self.consumer_s += seconds * consumers
-        self.most = max(self.most, consumers)
-        self.above_s += seconds * above
-        self.worst_behind_s = max(self.worst_behind_s, behind_s)
-        self.behind_sum += seconds * behind_s
-        self.worst_backlog = max(self.worst_backlog, backlog)
-
-
-def steps_s(times: Floats) -> list[float]:
-    """Return how long each step of a load lasts; of a longer gap between two measurements, a minute counts."""
-    return [min(b - a, _GAP_S) for a, b in pairwise(times.tolist())]
 
 
 def behind_s(unread: Floats, rates: Floats) -> Floats:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from autoscaler.evaluation.algorithms_compared import contender
-from autoscaler.evaluation.simulator import owners, trace
+from autoscaler.evaluation.planner_runs import owners, trace
 from autoscaler.evaluation.workloads import PUBLISHED_CAPACITY, bounded_walk
 from autoscaler.goals import (
     GOALS,

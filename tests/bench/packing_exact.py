@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.evaluation.simulator import Contender
+from autoscaler.evaluation.planner_runs import Contender
 from autoscaler.evaluation.workloads import PUBLISHED_PARTITIONS, bounded_walk
 from autoscaler.packing import assign
 from tests.bench.least_moves import least_r

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.evaluation.simulator import Contender
+from autoscaler.evaluation.planner_runs import Contender
 from autoscaler.evaluation.workloads import FAMILIES, PUBLISHED_MEASUREMENTS, PUBLISHED_PARTITIONS, two_demands
 from autoscaler.packing import PRESETS, Given
 from autoscaler.packing.research.two_dimensional import assign_2d

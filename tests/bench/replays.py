@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from autoscaler.evaluation.simulator import Contender, trace
+from autoscaler.evaluation.planner_runs import Contender, trace
 from autoscaler.evaluation.workloads import PUBLISHED_CAPACITY, bounded_walk
 from autoscaler.packing import TAKES, Given, assign_arrays
 from autoscaler.packing.kernels.drift import DriftEstimator

@@ -103,7 +103,7 @@ def sizing_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for workload in ("W-skew", "table 2, t_r 2 s")
         for n, policy in enumerate(POLICIES)
     ]
-    place.write_text(page(sizing_report(runs, "make evaluate ARGS='--only sizing'", "Made here.")), encoding="utf-8")
+    place.write_text(page(sizing_report(runs, "make evaluate ARGS='--part sizing'", "Made here.")), encoding="utf-8")
     return place
 
 

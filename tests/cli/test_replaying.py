@@ -99,6 +99,35 @@ def test_another_policy_is_told_beside_the_recorded_one_and_what_happened(
     assert f"{changed['moves']}" in table
 
 
+def test_the_share_that_is_read_in_time_is_told_of_what_is_simulated(
+    tmp_path: Path, entries: list[AuditEntry], other: Path
+) -> None:
+    place = put(tmp_path / "tables", entries)
+    shares = [
+        [
+            x["in_time"]
+            for x in json.loads(run(place, entries, "--policy", str(other), "--json", *within).stdout)["outcomes"].values()
+        ]
+        for within in ((), ("--within", "1ms"), ("--within", "1h"))
+    ]
+    assert [x[0] for x in shares] == [None] * 3, "of what happened it is not recorded"
+    assert shares[0][1:] == [None, None]
+    assert all(0 <= soon < late == 1 for soon, late in zip(shares[1][1:], shares[2][1:], strict=True))
+    line = next(x for x in run(place, entries, "--policy", str(other), "--within", "5s").stdout.splitlines() if "within 5 s" in x)
+    assert "not known" in line
+    assert line.count("%") == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--price", "-1"), ("--price", "nan"), ("--start", "-5"), ("--within", "0"), ("--within", "soon")]
+)
+def test_a_number_that_makes_no_sense_is_refused(option: str, value: str) -> None:
+    done = commands.run("replay", "g", "--tables", "somewhere", "--policy", "x", option, value)
+    assert done.returncode == 2
+    assert option in done.stderr
+    assert value in done.stderr
+
+
 def test_a_policy_that_is_wrong_or_of_another_group_is_refused(tmp_path: Path, entries: list[AuditEntry], other: Path) -> None:
     place = put(tmp_path / "tables", entries)
     text = other.read_text()

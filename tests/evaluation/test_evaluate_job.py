@@ -92,7 +92,7 @@ def test_it_writes_the_page_and_the_document_from_what_is_kept(
     results: Results, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = out / "document.md"
-    assert evaluate.main(["--redraw", "--only", "placing", "--out", str(out), "--document", str(document)]) == 0
+    assert evaluate.main(["--redraw", "--out", str(out), "--document", str(document)]) == 0
     text = document.read_text(encoding="utf-8")
     said = "--deltas 5 --seeds 1 --partitions 30 200 --measurements 6 --stream stream.csv"
     assert f"`make evaluate ARGS='{said}'` made these tables" in text
@@ -109,9 +109,9 @@ def test_the_sizing_policies_run_on_the_workers_and_are_shown(
 ) -> None:
     some = [c for c in sizing_cells({}) if c.workload == "W-skew" and c.policy in {"AUTO_SCALE_CG", "rates 90%"}]
     monkeypatch.setattr(regeneration, "sizing_cells", lambda _: some)
-    assert evaluate.main(["--only", "sizing", "--out", str(tmp_path)]) == 0
+    assert evaluate.main(["--part", "sizing", "--out", str(tmp_path)]) == 0
     told = (tmp_path / "sizing.md").read_text(encoding="utf-8")
-    assert "`make evaluate ARGS='--only sizing'` made these tables" in told
+    assert "`make evaluate ARGS='--part sizing'` made these tables" in told
     assert [line.split(" | ")[0] for line in told.splitlines() if line.startswith(("| AUTO", "| rates"))] == [
         "| AUTO_SCALE_CG",
         "| rates 90%",

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autoscaler.evaluation.latency_model import Latencies, latencies, round_robin
-from autoscaler.evaluation.simulator import Contender, owners
+from autoscaler.evaluation.planner_runs import Contender, owners
 from autoscaler.evaluation.trace_reader import Recorded, read_stream
 from autoscaler.evaluation.workloads import bounded_walk
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.page import page
-from autoscaler.evaluation.sizing import NAMES, POLICIES, TRACES, Run, least_consumer_min, policy_of, read_trace, run, workloads
+from autoscaler.evaluation.sizing import NAMES, POLICIES, TRACES, Run, least_consumer_min, policy_of, run, workloads
 from autoscaler.evaluation.sizing_cells import sizing_cells, sizing_work
 from autoscaler.evaluation.sizing_report import PRINTED, sizing_document, sizing_report
+from autoscaler.evaluation.trace_reader import read_trace
 
 MADE = {w.name: w for w in workloads({})}
 ALL = {w.name: w for w in workloads({name: np.full(600, 100.0) for name in TRACES})}

@@ -49,7 +49,7 @@ def python_of_another_machine(place: Path) -> Path:
     (place / "belief" / "sitecustomize.py").write_text(BELIEF, encoding="utf-8")
     program = place / "python"
     theirs = f'unset {VARIABLE}; export PYTHONPATH={place}/belief:$PYTHONPATH; exec {place}/bin/python "$@"'
-    program.write_text(f'#!/bin/sh\ncase $PWD in */work/app-*) {theirs} ;; esac\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    program.write_text(f'#!/bin/sh\ncase $PWD in */app-*/*) {theirs} ;; esac\nexec {sys.executable} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return program
 

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from autoscaler.simulation.group import Load, Outcome, World, simulate
+from autoscaler.simulation.group import simulate
+from autoscaler.simulation.outcome import Outcome
+from autoscaler.simulation.world import Load, World
 from tests import builders as b
 
 WORLD = World(consumer_bytes_per_s=100.0, usable_bytes_per_s=80.0, start_s=5.0, pause_s=1.0)

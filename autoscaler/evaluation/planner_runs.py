@@ -66,7 +66,7 @@ def trace(held: NDArray[np.int64], stream: NDArray[np.float64], capacity: float)
     )
 
 
-def simulate(
+def run_planner(
     contender: Contender, stream: NDArray[np.float64], capacity: float, listed: NDArray[np.int64] | None = None
 ) -> Trace:
     """Run a planner over a stream and return its figures; see ``owners`` and ``trace``."""

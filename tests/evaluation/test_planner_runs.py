@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.algorithms_compared import published
+from autoscaler.evaluation.planner_runs import Contender, owners, run_planner, trace
 from autoscaler.evaluation.published_figures import FIGURES
-from autoscaler.evaluation.simulator import Contender, owners, simulate, trace
 from autoscaler.evaluation.workloads import bounded_walk, listings
 from autoscaler.packing import ALGORITHMS
 from tests.evaluation.metrics import cardinal_bin_scores, mean_r_score
@@ -34,14 +34,14 @@ def test_the_figures_of_a_run() -> None:
 
 
 def test_a_group_that_does_not_change_is_planned_once() -> None:
-    found = simulate(contender("BFD"), bounded_walk(delta=0, seed=0, partitions=40, measurements=4), 100)
+    found = run_planner(contender("BFD"), bounded_walk(delta=0, seed=0, partitions=40, measurements=4), 100)
     assert found.moved.tolist() == [0, 0, 0, 0]
 
 
 def test_the_published_order_of_the_algorithms_comes_about() -> None:
     """Landau et al. 2024, table of delta 5: BFD takes fewest, MWF moves least."""
     stream = bounded_walk(delta=5, seed=11, measurements=120)
-    runs = {name: simulate(contender(name), stream, 100) for name in ("NFD", "BFD", "MBF", "MWF")}
+    runs = {name: run_planner(contender(name), stream, 100) for name in ("NFD", "BFD", "MBF", "MWF")}
     cost = cardinal_bin_scores({name: run.consumers for name, run in runs.items()})
     moved = {name: mean_r_score(run.r_scores) for name, run in runs.items()}
     assert sorted(cost, key=cost.__getitem__) == ["BFD", "MBF", "MWF", "NFD"]
@@ -55,7 +55,7 @@ def test_every_algorithm_runs_over_a_stream() -> None:
     stream = bounded_walk(delta=5, seed=2, partitions=20, measurements=5)
     for name in ALGORITHMS:
         quick = replace(contender(name), options={"time_limit_s": 0.2} if name == "EXACT" else {})
-        assert simulate(quick, stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
+        assert run_planner(quick, stream, 100).consumers.min() >= np.ceil(stream.sum(axis=1).min() / 100)
 
 
 def test_who_takes_partitions_as_listed_follows_the_listing_and_nobody_else() -> None:
@@ -72,7 +72,7 @@ def test_the_twelve_score_as_published(delta: int) -> None:
     stream = bounded_walk(delta=delta, seed=3)
     measurements, partitions = stream.shape
     order = listings(measurements, partitions, seed=3)
-    runs = {c.name: simulate(c, stream, 100, order) for c in published()}
+    runs = {c.name: run_planner(c, stream, 100, order) for c in published()}
     cost = cardinal_bin_scores({name: run.consumers for name, run in runs.items()})
     for name, figures in FIGURES[delta].items():
         assert 100 * cost[name] == pytest.approx(figures.cbs_percent, abs=1.0), name
