@@ -37,9 +37,17 @@ class Kind:
         )
 
     def remove(self) -> None:
-        """Remove it with all of its resources, and wait until it is gone."""
+        """Remove it with all of its resources, and wait until the API serves it no more, which is a moment after it is gone."""
         self._definitions.delete_custom_resource_definition(NAME)
         until("it is gone", lambda: self._state() is None)
+        until("it is served no more", lambda: not self._served())
+
+    def _served(self) -> bool:
+        try:
+            self._objects.list_cluster_custom_object(API_GROUP, VERSION, PLURAL)
+        except exceptions.NotFoundException:
+            return False
+        return True
 
     def _state(self) -> str | None:
         try:
