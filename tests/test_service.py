@@ -71,6 +71,31 @@ def test_a_job_that_is_told_to_end_while_another_controller_acts_has_taken_over_
     assert (waited, ended) == ([("orders",)], ["Spark"])
 
 
+@pytest.mark.parametrize(("lost", "code"), [(False, 0), (True, Exit.FENCED)])
+def test_a_job_gives_its_lease_back_and_tells_by_its_exit_code_that_another_one_has_taken_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, lost: bool, code: int
+) -> None:
+    lease: Any = SimpleNamespace(take=lambda _: False, lost=lost, lapsed=False, waits_for="", closed=[])
+    lease.close = lambda: lease.closed.append(True)
+    named: list[str] = []
+
+    def of_job(_: object, name: str, _clock: object) -> object:
+        named.append(name)
+        return lease
+
+    def ended(_s: object, _f: object, stop: threading.Event, _d: object, its: object) -> int:
+        assert its is lease
+        assert not stop.is_set()
+        return 0
+
+    monkeypatch.setattr("autoscaler.adapters.lease.of_job", of_job)
+    monkeypatch.setattr(service, "_run", ended)
+    file = write(tmp_path / "c.yaml", {**MINIMAL, "kubernetes": {"lease": "autoscaler"}})
+    settings = load(file)
+    assert service.run(settings, FollowedFile(file, settings)) == code
+    assert (named, lease.closed) == (["autoscaler"], [True])
+
+
 def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its batch was handed over and never committed: the next start does the same batch, and ends as this one did."""
     ended: list[object] = []
@@ -124,7 +149,7 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     followed: Any = SimpleNamespace(anew=settings, made_anew=lambda: settings)
     made: list[SimpleNamespace] = []
 
-    def make(_s: object, _spark: object, _f: object, stop: threading.Event, _d: object) -> SimpleNamespace:
+    def make(_s: object, _spark: object, _f: object, stop: threading.Event, _d: object, _l: object) -> SimpleNamespace:
         made.append(SimpleNamespace(stop=stop, exit_code=Exit.UNWRITTEN if left else 0, clock=None))
         return made[-1]
 

@@ -11,7 +11,7 @@ from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health, Server
 from autoscaler.config.settings import Settings
 from autoscaler.model import HandoverDone, PartitionLoad
-from autoscaler.ports import Clock
+from autoscaler.ports import Clock, MayAct, unlimited
 
 _OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, without news: the page calls what it shows old
 
@@ -19,7 +19,15 @@ _OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, w
 class Endpoint:
     """Answers on the address that the configuration names, of what it is told."""
 
-    def __init__(self, settings: Settings, address: tuple[str, int], clock: Clock, backlog: Backlog, plans: Rows = list) -> None:
+    def __init__(  # noqa: PLR0917  what it is told of
+        self,
+        settings: Settings,
+        address: tuple[str, int],
+        clock: Clock,
+        backlog: Backlog,
+        plans: Rows = list,
+        may_act: MayAct = unlimited,
+    ) -> None:
         """Open nothing yet; ``address`` is host and port, ``plans`` reads rows of what is planned for brokers."""
         http = settings.http
         health = Health(groups=len(settings.groups), oldest_s=settings.measure.watchdog_s, advice_max_age_s=http.advice_max_age_s)
@@ -28,9 +36,8 @@ class Endpoint:
         if http.page or is_loopback(address[0]):
             old_s = max(_OLD_S, _OLD_CYCLES * settings.measure.trigger_s)
             self._board = Board(clock, backlog, (g.group for g in settings.groups), old_s=old_s)
-        self._server = Server(
-            address, Answers(self._metrics, health, clock, Page(self._board, BrokerPlans(clock, plans), anywhere=http.page))
-        )
+        page = Page(self._board, BrokerPlans(clock, plans), anywhere=http.page)
+        self._server = Server(address, Answers(self._metrics, health, clock, page, may_act))
 
     def start(self) -> None:
         """Begin to answer, and to count the messages of the process' log."""
