@@ -21,7 +21,7 @@ from autoscaler.config.kubernetes import Kubernetes
 from autoscaler.config.settings import load
 from tests.docs import manifests
 from tests.docs.manifests import CHART, CLUSTERS, DECLARED, PLAIN
-from tests.kubernetes.control_plane import NO_GO, ControlPlane
+from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.dry_run import tried
 from tests.kubernetes.namespace import Namespace
 from tests.kubernetes.pool_world import ROOT, roles_of_the_page
@@ -63,15 +63,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "networkPolicy": {"enabled": False},
     },
 }
-
-
-@pytest.fixture(scope="session")
-def helm() -> Path:
-    done = subprocess.run([manifests.BUILD], capture_output=True, text=True, check=False)
-    if done.returncode == NO_GO:
-        pytest.skip(done.stderr.strip())
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
 
 
 def made(helm: Path, values: Mapping[str, Any], namespace: str = "shop") -> dict[str, dict[str, Any]]:

@@ -12,7 +12,9 @@ from kubernetes import client
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.kubernetes.api import Api, connection
 from autoscaler.adapters.lease import Lease, of_job
+from autoscaler.adapters.workers import registry
 from autoscaler.config.kubernetes import Kubernetes
+from autoscaler.config.settings import Workers
 from autoscaler.errors import TransientError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kubelet import Kubelet
@@ -171,6 +173,37 @@ def test_the_job_takes_the_one_in_its_own_namespace(jobs: Jobs, tmp_path: Path) 
         assert jobs.holder() == job.me
     finally:
         job.close()
+
+
+def test_a_number_of_replicas_is_not_set_by_a_job_without_its_lease(jobs: Jobs, namespace: Namespace, tmp_path: Path) -> None:
+    namespace.deployment("bills", 0)
+    settings = {
+        "kind": "scale",
+        "target": "apps/v1/Deployment/bills",
+        "namespace": namespace.name,
+        "kubeconfig": str(jobs.access()),
+    }
+    job = jobs.job()
+    place = registry.Place(group="g", directory=tmp_path, environment={}, clock=SystemClock(), may_act=job.may_act)
+    pool = registry.pool_of(Workers.model_validate(settings), place)
+
+    def said() -> str:
+        try:
+            pool.observe()
+            pool.apply(frozenset({0}), expected=frozenset(), releasable=frozenset())
+        except TransientError as e:
+            return str(e)
+        return ""
+
+    until("it is refused", said, lambda text: "is not this job's" in text)
+    assert not namespace.apps.read_namespaced_deployment("bills", namespace.name).spec.replicas
+    job.take(jobs.stop)
+    until(
+        "it is set",
+        lambda: said() or namespace.apps.read_namespaced_deployment("bills", namespace.name).spec.replicas,
+        lambda n: n == 1,
+    )
+    pool.close()
 
 
 def test_a_pool_of_a_job_without_its_lease_writes_nothing(

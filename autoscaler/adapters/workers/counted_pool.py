@@ -11,7 +11,7 @@ from itertools import count, islice
 from autoscaler.concurrency import started
 from autoscaler.errors import AnotherWriterError, AutoscalerError, TransientError
 from autoscaler.model import Hindered, Hindrance
-from autoscaler.ports import Clock, ConsumerNumber, MayAct, PoolState, unlimited
+from autoscaler.ports import Clock, ConsumerNumber, PoolState
 
 log = logging.getLogger(__name__)
 _PATIENCE_S = 0.5  # for which a cycle waits for the number to be set; what takes longer is told by a later one
@@ -21,8 +21,8 @@ _BACKOFF_S = (1.0, 60.0)  # after the number could not be set: the first pause, 
 class CountedPool:
     """The consumers of one native group, by their number alone."""
 
-    def __init__(self, *, group: str, number: ConsumerNumber, clock: Clock, may_act: MayAct = unlimited) -> None:
-        self._group, self._number, self._clock, self._may_act = group, number, clock, may_act
+    def __init__(self, *, group: str, number: ConsumerNumber, clock: Clock) -> None:
+        self._group, self._number, self._clock = group, number, clock
         self._requested: frozenset[int] = frozenset()
         self._looked: frozenset[int] = frozenset()  # ran at the last look
         self._writing: Future[None] | None = None
@@ -87,7 +87,6 @@ class CountedPool:
         left_s = self._not_before - self._clock.monotonic()
         if left_s > 0:
             raise TransientError(f"{self._failed}; tried again in {left_s:.0f} s")
-        self._may_act()
         log.info("group %s: the number of %s is set to %d, was %d", self._group, self._number.name, wanted, known)
         self._writing = started(lambda: self._number.write(wanted, known=known), f"sets the number of {self._group}")
         self._settled()

@@ -56,8 +56,9 @@ def pool_of(workers: Workers, place: Place) -> WorkerPool:
             from autoscaler.adapters.workers.command_number import CommandNumber  # noqa: PLC0415  loaded only where configured
             from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415
 
-            number = CommandNumber(settings=settings, environment={"AUTOSCALER_GROUP": place.group}, clock=place.clock)
-            return CountedPool(group=place.group, number=number, clock=place.clock, may_act=place.may_act)
+            told = {"AUTOSCALER_GROUP": place.group}
+            number = CommandNumber(settings=settings, environment=told, clock=place.clock, may_act=place.may_act)
+            return CountedPool(group=place.group, number=number, clock=place.clock)
         case _ as unknown:
             assert_never(unknown)
 
@@ -97,8 +98,8 @@ def _scaled(settings: ScaleWorkers, place: Place) -> WorkerPool:
         raise PermanentError(f"workers of kind scale need the extra 'kubernetes': {e}") from e
     from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415  loaded only where it is configured
 
-    number = ScaleNumber(group=place.group, settings=settings, clock=place.clock)
-    return CountedPool(group=place.group, number=number, clock=place.clock, may_act=place.may_act)
+    number = ScaleNumber(group=place.group, settings=settings, clock=place.clock, may_act=place.may_act)
+    return CountedPool(group=place.group, number=number, clock=place.clock)
 
 
 def _processes(workers: ProcessWorkers, place: Place) -> "ProcessPool":
