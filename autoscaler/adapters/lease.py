@@ -162,6 +162,8 @@ class Lease:
                     f"{holder}, which has {self._named} since {since}; this job goes on once that one has ended, or has not "
                     f"renewed it for {lasts_s:.0f} s"
                 )
+        if holder != self.me:  # which it is where the answer to its taking was lost
+            self.lapsed = bool(holder)
         mine = {
             "holderIdentity": self.me,
             "leaseDurationSeconds": round(self._lasts_s),
@@ -174,7 +176,7 @@ class Lease:
             self._patched([as_seen, {"op": "add", "path": "/spec", "value": mine}])
         except OvertakenError:
             return f"another job that has just taken {self._named}"
-        self.lapsed, self._asked_at = holder not in {"", self.me}, asked_at
+        self._asked_at = asked_at
         return ""
 
     # --- having it ---

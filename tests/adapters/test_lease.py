@@ -186,6 +186,19 @@ def test_a_taking_whose_answer_was_lost_is_known_at_the_next_try(world: World) -
     assert (acts(job), job.lapsed) == (True, False)
 
 
+def test_that_the_one_before_let_it_expire_is_known_also_where_the_answer_to_its_taking_was_lost(world: World) -> None:
+    first, second = world.job(), world.job()
+    first.tried()
+    second.tried()
+    world.clock.advance(30.0)
+    world.lines[1].lost_answer = True
+    with pytest.raises(TransientError):
+        second.tried()
+    world.lines[1].lost_answer = False
+    assert not second.tried()
+    assert second.lapsed
+
+
 def test_of_two_that_find_it_free_one_takes_it(world: World) -> None:
     first, second = world.job(), world.job()
     world.lines[1].between = first.tried
