@@ -1,5 +1,6 @@
 """spark-submit.sh with a stand-in for Spark: real bash, real processes, real signals."""
 
+import configparser
 import os
 import signal
 import subprocess
@@ -248,16 +249,32 @@ def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script
     assert (standing.said.state, standing.said.restarts, standing.said.exit_code, standing.held) == ("ended", 3, 0, False)
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [(74, "could not write rows of its audit"), (77, "another controller has taken over"), (78, "refused its settings")],
-)
+@pytest.mark.parametrize(("code", "says"), [(74, "could not write rows of its audit"), (78, "refused its settings")])
 def test_it_does_not_start_again_what_a_start_cannot_help(script: Script, code: int, says: str) -> None:
     script.plan(code)
     done = script.run()
     assert done.returncode == code
     assert says in done.stderr
     assert len(script.starts()) == 1
+
+
+def test_a_job_that_was_fenced_is_started_again_to_wait_for_the_other_one(script: Script) -> None:
+    script.plan(77, 0)
+    done = script.run()
+    assert done.returncode == 0
+    assert "another controller has taken over: the next start waits until that one has ended" in done.stderr
+    assert len(script.starts()) == 2
+
+
+def test_systemd_starts_again_what_the_script_would() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "conf" / "systemd" / "autoscaler.service", encoding="utf-8")
+    service = unit["Service"]
+    assert service["RestartPreventExitStatus"].split() == ["74", "78"]
+    assert service["KillMode"] == "process", "consumers go on"
+    assert int(service["TimeoutStopSec"]) > 45, "the script kills a job that does not end in 45 s"
+    assert service["ExecStart"].split()[0].endswith("/spark-submit.sh")
 
 
 def test_output_is_appended_over_restarts_and_runs(script: Script) -> None:
