@@ -101,22 +101,25 @@ class Job:
         spark: The session, which outlives it.
         followed: The configuration file, which does too.
         stop: The process is to end.
+        job_id: What it is called in placements that it writes.
         declared: Groups that are declared as resources, which are told what becomes of them; ``None`` if none may be.
         lease: What this job must have to change consumers; ``None`` if nothing.
     """
 
-    def __init__(  # noqa: PLR0917  what it is made of
+    def __init__(
         self,
         settings: Settings,
         spark: SparkSession,
         followed: FollowedFile,
         stop: threading.Event,
+        *,
+        job_id: str,
         declared: "ConsumerGroups | None" = None,
         lease: "Lease | None" = None,
     ) -> None:
         """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
         self.settings, self.may_act = settings, unlimited if lease is None else lease.may_act
-        self.followed, self.declared = followed, declared
+        self.followed, self.declared, self.job_id = followed, declared, job_id
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = stop
@@ -249,7 +252,8 @@ class Job:
     def _placements(self, group: Group, site: Site) -> "KafkaPlacements":
         from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements  # noqa: PLC0415  as above
 
-        return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
+        factor = self.settings.handover.replication_factor
+        return KafkaPlacements(site.connection, group.group, writer=self.job_id, replication_factor=factor)
 
     def _connect(self, group: Group, site: Site) -> tuple[PlanPublisher, WorkerPool]:
         pool = self._pool(group, site)
@@ -431,7 +435,8 @@ def _run(
     session = Future[SparkSession]()
     greeting = beside.submit(greet, settings, session.result)
     planner = beside.submit(kernels.prepare, SystemClock(), algorithms)
-    its_turn = beside.submit(turn.take, settings, lease, stop)
+    job_id = turn.job_id(settings.root)
+    its_turn = beside.submit(turn.take, settings, job_id, lease, stop)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     try:
         spark = SparkSession.builder.appName("autoscaler").getOrCreate()
@@ -455,7 +460,7 @@ def _run(
         settings = settings if followed.anew is None else _made_anew(followed)
     job = None
     while not stop.is_set():
-        job = Job(settings, spark, followed, stop, declared, lease)
+        job = Job(settings, spark, followed, stop, job_id=job_id, declared=declared, lease=lease)
         _run_until_over(job, spark)
         if stop.is_set() or job.exit_code not in {0, Exit.UNWRITTEN} or followed.anew is None:
             break  # rows that cannot be written end no job that is only made anew: its journal keeps what acted

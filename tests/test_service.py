@@ -51,18 +51,18 @@ def test_a_job_that_is_told_to_end_while_another_controller_acts_has_taken_over_
     builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: session))
     waited: list[tuple[str, ...]] = []
 
-    def wait(_served: object, found: tuple[str, ...], stop: threading.Event) -> None:
+    def wait(_served: object, _job: object, found: tuple[str, ...], stop: threading.Event) -> None:
         waited.append(found)
         stop.set()
 
     monkeypatch.setattr(service, "greet", lambda *_: None)
     monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
-    monkeypatch.setattr(service, "Job", lambda *_: pytest.fail("it began to act"))
+    monkeypatch.setattr(service, "Job", lambda *_, **__: pytest.fail("it began to act"))
     monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
     monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
     monkeypatch.setattr("autoscaler.service.query.prepare", lambda *_: None)
-    monkeypatch.setattr("autoscaler.adapters.control_log.others.acted_on", lambda _: ("orders",))
+    monkeypatch.setattr("autoscaler.adapters.control_log.others.acted_on", lambda *_: ("orders",))
     monkeypatch.setattr("autoscaler.adapters.control_log.others.wait_for_end", wait)
     file = tmp_path / "autoscaler.yaml"
     file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
@@ -110,7 +110,7 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
     stream: Any = SimpleNamespace(isActive=False, exception=lambda: "the commit log is damaged")
     monkeypatch.setattr(service, "greet", lambda *_: None)
     monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
-    monkeypatch.setattr(service, "Job", lambda *_: job)
+    monkeypatch.setattr(service, "Job", lambda *_, **__: job)
     monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr(service, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
@@ -149,7 +149,7 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     followed: Any = SimpleNamespace(anew=settings, made_anew=lambda: settings)
     made: list[SimpleNamespace] = []
 
-    def make(_s: object, _spark: object, _f: object, stop: threading.Event, _d: object, _l: object) -> SimpleNamespace:
+    def make(_s: object, _spark: object, _f: object, stop: threading.Event, **_: object) -> SimpleNamespace:
         made.append(SimpleNamespace(stop=stop, exit_code=Exit.UNWRITTEN if left else 0, clock=None))
         return made[-1]
 

@@ -38,13 +38,14 @@ def test_ticks_are_listened_to_unless_the_lease_was_let_expire(
     asked: list[str] = []
     lease: Any = SimpleNamespace(take=lambda _: had, lapsed=lapsed)
 
-    def acted_on(_: object) -> tuple[str, ...]:
+    def acted_on(_: object, job: str) -> tuple[str, ...]:
+        assert job == "me"
         asked.append("listened")
         return ("orders",)
 
     monkeypatch.setattr(others, "acted_on", acted_on)
-    monkeypatch.setattr(others, "wait_for_end", lambda _s, found, _e: asked.extend(found))
-    turn.take(settings, lease, threading.Event())
+    monkeypatch.setattr(others, "wait_for_end", lambda _s, _j, found, _e: asked.extend(found))
+    turn.take(settings, "me", lease, threading.Event())
     assert asked == ["listened", "orders"] * listens, why
 
 
@@ -77,3 +78,9 @@ def test_what_keeps_the_turn_from_coming_ends_the_start() -> None:
     its_turn.set_exception(ValueError("a defect"))
     with pytest.raises(ValueError, match="a defect"):
         turn.wait_for(its_turn, None, None)
+
+
+def test_a_job_keeps_its_id_over_restarts_and_no_two_have_the_same(tmp_path: Path) -> None:
+    first = turn.job_id(tmp_path / "one")
+    assert turn.job_id(tmp_path / "one") == first
+    assert turn.job_id(tmp_path / "two") != first
