@@ -134,7 +134,8 @@ class HadoopFiles:
         """Return what a directory holds, see ``Files``."""
         with self._reached():
             files, path = self._at(name)
-            return [s.getPath().getName() for s in files.listStatus(path)] if files.exists(path) else []
+            found = files.listStatus(path) if files.exists(path) else ()
+            return list({s.getPath().getName(): None for s in found})  # a store may list a directory and its mark
 
     def move(self, name: str, to: str) -> None:
         """Move a file or a directory, see ``Files``; in an object store a copy, which a later call goes on with."""
