@@ -111,12 +111,15 @@ def acted_on(served: Sequence[tuple[Cluster, Sequence[Group]]], job: str) -> tup
         acting = [g for g in groups if g.mode == "act"]
         managed = [g.group for g in acting if g.assignment == "managed"]
         native = [g.group for g in acting if g.assignment == "native"]
+        found = frozenset[str]()
         try:
-            ticks = ticking(cluster.connection, managed) if managed else frozenset()
-            return ticks | (placing(cluster.connection, native, job) if native else frozenset())
+            if managed:
+                found |= ticking(cluster.connection, managed)
+            if native:
+                found |= placing(cluster.connection, native, job)
         except AutoscalerError as e:  # said of each group again where it is to be acted on
             log.info("cluster %s: whether another controller acts on its groups is not known: %s", cluster.name, e)
-            return frozenset()
+        return found
 
     with ThreadPoolExecutor(len(served) or 1) as beside:
         return tuple(sorted(frozenset[str]().union(*beside.map(lambda x: heard(*x), served))))
