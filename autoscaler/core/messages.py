@@ -427,7 +427,12 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     ),
     What.BROKER_LOADS: "the loads of broker {broker} by goal",
     What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
-    What.REPLICA_MOVED: lambda f: _said("{first}: a replica moves from broker {source} to broker {target}", f) + _scored(f),
+    What.REPLICA_MOVED: lambda f: (
+        _said("{first}: ", f)
+        + ("the replica that leads" if "leads" in f.numbers else "a replica")
+        + _said(" moves from broker {source} to broker {target}", f)
+        + _scored(f)
+    ),
     What.UNDER_REPLICATED: "nothing is begun while replicas are out of sync: {those}",
     What.REASSIGNED_ELSEWHERE: "another tool reassigns {those}: nothing is begun meanwhile",
     What.CONSUMERS_MOVE: "{those} wait until their consumers have been handed over",
@@ -463,13 +468,31 @@ _KEPT: Mapping[str, str] = {
 }
 
 
+_BECAUSE: Mapping[str, str] = {
+    "leaving": ", because broker {source} is in leaving",
+    "racks": ", because two replicas share a rack",
+    "others": ", together with others",
+}
+
+
+def _because(f: Finding) -> str:
+    """Return what an action of brokers is for."""
+    why = f.texts.get("why")
+    if why is None or why in _BECAUSE:
+        return "" if why is None else _said(_BECAUSE[why], f)
+    limited = any(n.startswith("most") for n in f.numbers)
+    wanted = "where broker {source} may have {most}" if limited else "where {low} to {high} are wanted"
+    there = "{source_load} on broker {source}, {target_load} on broker {target}, "
+    return _said(f", because of {{why}}: {there}{wanted}", f)
+
+
 def _scored(f: Finding) -> str:
-    """Return the scores of an action of brokers: by goal, of the action, and what came second."""
+    """Return why an action of brokers is planned, its scores, by goal and in all, and what came second."""
     goals = [n.removesuffix("_before") for n in f.numbers if n.endswith("_before")]
     parts = [f"{g} {f.numbers[f'{g}_before']:.3g} → {f.numbers[f'{g}_after']:.3g}" for g in goals]
     more = _said("; next best {next} to broker {next_target}, worth {next_ratio} of it", f) if "next" in f.texts else ""
     parts.append(f"score {f.numbers['score']:.3g}")
-    return f" ({', '.join(parts)}){more}"
+    return f"{_because(f)} ({', '.join(parts)}){more}"
 
 
 _HINDERED: Mapping[Hindrance, str] = {

@@ -58,7 +58,7 @@ def difference(snapshot: Snapshot, before: State, after: State, order: Sequence[
         after: Where they shall be.
         order: Positions of partitions in the order in which their replicas shall move; others follow.
     """
-    partition = snapshot.partition
+    partition, racks = snapshot.partition, snapshot.racks.tolist()
     changed = partition[before.broker != after.broker]
     led = np.flatnonzero(before.broker[before.leader] != after.broker[after.leader])
     touched = dict.fromkeys([*order, *np.union1d(changed, led).tolist()])
@@ -67,24 +67,32 @@ def difference(snapshot: Snapshot, before: State, after: State, order: Sequence[
         rows = slice(first[p], first[p + 1])
         was, now = before.broker[rows].tolist(), after.broker[rows].tolist()
         leader_was, leader_now = int(before.broker[before.leader[p]]), int(after.broker[after.leader[p]])
-        moved = _pairs([b for b in was if b not in now], [b for b in now if b not in was], leader_was, leader_now)
-        copies += [_replica(snapshot, p, a, b, leads=(a, b) == (leader_was, leader_now)) for a, b in moved]
-        if leader_was != leader_now and (leader_was, leader_now) not in moved:
+        gone, new = [b for b in was if b not in now], [b for b in now if b not in was]
+        moved = _pairs(gone, new, racks, (leader_was, leader_now))
+        kept = leader_now in was  # it can lead at once
+        copies += [_replica(snapshot, p, a, b, leads=a == leader_was and not kept) for a, b in moved]
+        source = leader_was if kept else dict(moved).get(leader_was, leader_was)
+        if source != leader_now:
             step = MoveLeadership(
                 partition=int(snapshot.partitions[p]),
-                source=int(snapshot.brokers[leader_was]),
+                source=int(snapshot.brokers[source]),
                 target=int(snapshot.brokers[leader_now]),
             )
-            (at_once if leader_now in was else later).append(step)
+            (at_once if kept else later).append(step)
     return (*at_once, *copies, *later)
 
 
-def _pairs(gone: list[int], new: list[int], leader_was: int, leader_now: int) -> list[tuple[int, int]]:
-    """Return which broker's replica goes to which: the leader's to the leader's, where both change."""
-    if leader_was in gone and leader_now in new:
-        rest = zip((b for b in gone if b != leader_was), (b for b in new if b != leader_now), strict=True)
-        return [(leader_was, leader_now), *rest]
-    return list(zip(gone, new, strict=True))
+def _pairs(gone: list[int], new: list[int], racks: list[int], leads: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return which broker's replica goes to which: one of its rack, so that none is shared in between, and leader to leader."""
+    pairs = [leads] if leads[0] in gone and leads[1] in new and racks[leads[0]] == racks[leads[1]] else []
+    for a in gone:
+        if a not in {x for x, _ in pairs}:
+            free = [b for b in new if b not in {y for _, y in pairs} and racks[b] == racks[a]]
+            pairs += [(a, free[0])] if free else []
+    rest = [[b for b in brokers if b not in {pair[i] for pair in pairs}] for i, brokers in enumerate((gone, new))]
+    if leads[0] in rest[0] and leads[1] in rest[1]:
+        rest = [[lead, *(b for b in brokers if b != lead)] for lead, brokers in zip(leads, rest, strict=True)]
+    return [*pairs, *zip(*rest, strict=True)]
 
 
 def _replica(snapshot: Snapshot, p: int, a: int, b: int, *, leads: bool) -> MoveReplica:

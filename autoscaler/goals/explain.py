@@ -29,23 +29,52 @@ def unit_of(load: Name) -> str:
 def actions_explained(plan: Plan, label: Label) -> Iterator[Finding]:
     """Return a finding for each action of a plan, in order, as if the ones before it were done.
 
-    Its numbers are ``source``, ``target`` (brokers' ids), ``size_bytes``, ``score`` (above 0.5: it helps), and for each goal
-    that it touches ``GOAL_before`` and ``GOAL_after``, the lower score of both brokers. ``next_ratio`` says what the next best
-    was worth beside it; the text ``next`` says which that was.
+    Its numbers are ``source``, ``target`` (brokers' ids), ``size_bytes``, ``leads`` if the replica does, ``score`` (above 0.5: it
+    helps), and for each goal that it touches ``GOAL_before`` and ``GOAL_after``, the lower score of both brokers. The text
+    ``why`` is ``leaving``, ``racks``, the load that it does the most for, with what both brokers have of it and should have, or
+    ``others`` if it helps only together with them. ``next_ratio`` says what the next best was worth beside it; the text ``next``
+    says which that was.
     """
-    problem, loads = plan.problem, loads_of(plan.problem, plan.before)
+    problem, snapshot, loads = plan.problem, plan.problem.snapshot, loads_of(plan.problem, plan.before)
+    sharing = crowded(problem, plan.before)
+    places = zip(snapshot.partitions[snapshot.partition[sharing]], snapshot.brokers[plan.before.broker[sharing]], strict=True)
+    shared, leaving = {(int(p), int(b)) for p, b in places}, frozenset(snapshot.brokers[snapshot.leaving].tolist())
     for action in plan.actions:
         a, b, x = _shift(problem, action)
         pair = np.array([a, b])
         before, after = _scores(problem, loads[pair]), _scores(problem, loads[pair] + np.stack([-x, x]))
+        why: tuple[str, dict[str, float]] = _sought(problem, loads, (a, b), x, after - before)
+        if action.source in leaving:
+            why = "leaving", {}
+        elif (action.partition, action.source) in shared and not isinstance(action, MoveLeadership):
+            why = "racks", {}
         loads[a] -= x
         loads[b] += x
-        yield _finding(plan, action, before, after, label)
+        yield _finding(plan, action, before, after, why, label)
 
 
-def _finding(plan: Plan, action: Action, before: Floats, after: Floats, label: Label) -> Finding:
+def _sought(problem: Problem, loads: Floats, ends: tuple[int, int], x: Floats, rise: Floats) -> tuple[str, dict[str, float]]:
+    """Return the load that an action does the most for, and what both of its brokers have of it and should have."""
+    a, b = ends
+    over = np.flatnonzero((loads[a] > problem.limit[a]) & (x > 0.0))
+    weights = np.array([g.weight for g in problem.goals])
+    if not len(over) and not (weights * rise > _SAME).any():
+        return "others", {}
+    g = int(over[0]) if len(over) else int(np.argmax(weights * rise))
+    found = {"source_load": loads[a, g], "target_load": loads[b, g]}
+    if len(over):
+        found["most"] = problem.limit[a, g]
+    else:
+        found |= dict(zip(("low", "high"), problem.bands[g].limits(), strict=True))
+    name = problem.loads[g]
+    return str(name), {f"{n}{unit_of(name)}": round(float(v), 1) for n, v in found.items()}
+
+
+def _finding(  # noqa: PLR0917  as it is found, one after the other
+    plan: Plan, action: Action, before: Floats, after: Floats, why: tuple[str, dict[str, float]], label: Label
+) -> Finding:
     goals = plan.problem.goals
-    numbers: dict[str, float] = {"source": action.source, "target": action.target}
+    numbers: dict[str, float] = {"source": action.source, "target": action.target, **why[1]}
     by_goal = (after - before + 1.0) / 2.0
     numbers["score"] = float(weighted(by_goal, np.array([g.weight for g in goals]))) if goals else 0.5
     for g, goal in enumerate(goals):
@@ -54,7 +83,9 @@ def _finding(plan: Plan, action: Action, before: Floats, after: Floats, label: L
     leadership = isinstance(action, MoveLeadership)
     if not isinstance(action, MoveLeadership):
         numbers["size_bytes"] = action.size_bytes
-    second = plan.runners_up.get(action.partition)
+        if action.leads:
+            numbers["leads"] = 1
+    second = plan.runners_up.get((action.partition, leadership))
     if second is not None:
         numbers["next_ratio"] = second.worth_ratio
         numbers["next_target"] = second.target
@@ -62,6 +93,7 @@ def _finding(plan: Plan, action: Action, before: Floats, after: Floats, label: L
         What.LEADERSHIP_MOVED if leadership else What.REPLICA_MOVED,
         partitions=[label(action.partition)],
         numbers=numbers,
+        why=why[0],
         next=None if second is None else str(label(second.partition)),
     )
 

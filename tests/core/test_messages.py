@@ -139,6 +139,54 @@ SAID: dict[What, tuple[Finding, str]] = {
         ),
         (
             found(
+                What.LEADERSHIP_MOVED,
+                partitions=1,
+                source=0,
+                target=2,
+                score=0.61,
+                why="leaders",
+                source_load=9,
+                target_load=2,
+                low=4.5,
+                high=5.5,
+            ),
+            (
+                "orders-0: broker 2 leads in place of broker 0, because of leaders: 9 on broker 0, 2 on broker 2, "
+                "where 4.5 to 5.5 are wanted (score 0.61)"
+            ),
+        ),
+        (
+            found(
+                What.REPLICA_MOVED,
+                partitions=1,
+                source=0,
+                target=2,
+                score=0.5,
+                leads=1,
+                why="bytes_in",
+                source_load_bytes_per_s=9e6,
+                target_load_bytes_per_s=2e6,
+                most_bytes_per_s=5e6,
+            ),
+            (
+                "orders-0: the replica that leads moves from broker 0 to broker 2, because of bytes_in: 9 MB/s on broker 0, "
+                "2 MB/s on broker 2, where broker 0 may have 5 MB/s (score 0.5)"
+            ),
+        ),
+        (
+            found(What.REPLICA_MOVED, partitions=1, source=0, target=2, score=0.48, why="leaving"),
+            "orders-0: a replica moves from broker 0 to broker 2, because broker 0 is in leaving (score 0.48)",
+        ),
+        (
+            found(What.REPLICA_MOVED, partitions=1, source=0, target=2, score=0.48, why="racks"),
+            "orders-0: a replica moves from broker 0 to broker 2, because two replicas share a rack (score 0.48)",
+        ),
+        (
+            found(What.REPLICA_MOVED, partitions=1, source=0, target=2, score=0.48, why="others"),
+            "orders-0: a replica moves from broker 0 to broker 2, together with others (score 0.48)",
+        ),
+        (
+            found(
                 What.REPLICA_MOVED, partitions=1, source=0, target=2, score=0.61, next="orders-7", next_target=1, next_ratio=0.9
             ),
             "orders-0: a replica moves from broker 0 to broker 2 (score 0.61); next best orders-7 to broker 1, worth 90% of it",

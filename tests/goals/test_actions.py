@@ -79,3 +79,12 @@ def test_of_one_partition_a_batch_has_one_action() -> None:
     ]
     wide = Settings(topic_ratio=1.0)
     assert [list(b) for b in batches(snapshot, steps, wide)] == [[steps[0], steps[2]], [steps[1]]]
+
+
+def test_a_replica_goes_to_a_broker_of_its_rack_where_one_is_to_get_it_so_that_no_rack_is_shared_in_between() -> None:
+    snapshot = of_replicas([[0, 1]], brokers=4, racks=[7, 8, 8, 7])
+    wanted = after([[2, 3]])
+    actions = difference(snapshot, snapshot.state, wanted)
+    assert [(type(a), a.source, a.target) for a in actions] == [(MoveReplica, 0, 3), (MoveReplica, 1, 2), (MoveLeadership, 3, 2)]
+    assert [a.leads for a in actions if isinstance(a, MoveReplica)] == [True, False]
+    assert target_replicas(snapshot, applied(snapshot, snapshot.state, actions), 0) == (2, 3)

@@ -133,10 +133,28 @@ def test_every_action_is_explained_with_its_scores_and_what_came_second() -> Non
     assert found == [
         "1 action: balancedness 33 → 100 of 100",
         (
-            "orders-1: a replica moves from broker 0 to broker 1 (bytes_in 0.712 → 1, score 0.644); "
+            "orders-1: the replica that leads moves from broker 0 to broker 1, because of bytes_in: 126 MB/s on broker 0, "
+            "41.9 MB/s on broker 1, where 75.5 MB/s to 92.3 MB/s are wanted (bytes_in 0.712 → 1, score 0.644); "
             "next best orders-0 to broker 1, worth 94% of it"
         ),
     ]
+
+
+def test_what_moves_for_something_else_than_its_load_says_so_and_a_leadership_has_a_next_best_of_its_own() -> None:
+    leaving = decide(of_replicas([[0, 1], [2, 1], [1, 0]], leaving=[2]), Memory(), Settings(), 0.0)
+    assert "broker 2 to broker 0, because broker 2 is in leaving" in " ".join(said(leaving))
+    shared = of_replicas([[0, 1], [1, 2], [2, 0]], racks=[0, 0, 1])
+    assert "because two replicas share a rack" in " ".join(said(decide(shared, Memory(), Settings(), 0.0)))
+    limit = {"storage": np.array([1.0, np.inf, np.inf]) * MIB}
+    full = of_replicas([[0], [0], [1], [2]], size=[1, 2, 2, 2], capacity=limit)
+    found = said(decide(full, Memory(), replace(BYTES_IN, rounds=1), 0.0))
+    assert "because of storage: 3.15 MB on broker 0, 2.1 MB on broker 1, where broker 0 may have 1.05 MB" in " ".join(found)
+    swapped = said(decide(of_rates([60.0, 60.0], [40.0, 40.0]), Memory(), replace(BYTES_IN, rounds=1), 0.0))
+    assert "together with others" in " ".join(swapped)
+    skewed = of_replicas([[0, 1], [0, 1], [0, 1], [0, 1]], bytes_in=[9, 5, 5, 5], bytes_out=[9, 5, 5, 5], brokers=3)
+    found = said(decide(skewed, Memory(), replace(Settings(), rounds=1), 0.0))
+    of_both = [s for s in found if s.startswith("orders-0: ")]
+    assert len({s.partition("; next best ")[2] for s in of_both}) == len(of_both)
 
 
 def test_doing_nothing_is_explained() -> None:
