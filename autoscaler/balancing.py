@@ -96,6 +96,7 @@ class Balancer:
     memory: Memory = field(default_factory=Memory)
     numbers: dict[TopicPartition, int] = field(default_factory=dict)
     waiting: Waiting | None = None
+    _slow: dict[int, int] = field(default_factory=dict)  # in how many looks in a row a broker has answered slowly
     _said: tuple[object, ...] = ()
     _said_at: float = 0.0
     _unended: tuple[Finding, ...] = ()  # by another job, where this one only advises
@@ -186,7 +187,10 @@ class Balancer:
     def _snapshot(self, view: View, rates: Mapping[TopicPartition, Rate]) -> Snapshot:
         """Return what is known now; partitions that have come since keep the numbers that they get."""
         self.numbers = numbered(self.numbers, view.partitions)
-        return snapshot_of(view, rates, self.numbers, wanted_of(self.balance))
+        late = [n for n, b in view.brokers.items() if b.answered_s > self.balance.slow_after_s]
+        self._slow = {n: self._slow.get(n, 0) + 1 for n in late}
+        slow = [n for n, looks in self._slow.items() if looks >= self.balance.rounds]
+        return snapshot_of(view, rates, self.numbers, wanted_of(self.balance), slow)
 
     def _go_on_with(self, waiting: Waiting) -> None:
         """Begin the next batch of a plan, if the rest of it is still right by what is measured now; else plan anew."""

@@ -8,12 +8,13 @@ Exit codes: 0 told to stop, or cancelled; 1 it failed; 77 another job balances t
 
 import argparse
 import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -54,17 +55,28 @@ class Rates:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._latest: LoadSnapshot | None = None
+        self._groups: dict[str, LoadSnapshot] = {}
 
     def take(self, _batch: int, snapshots: Mapping[str, LoadSnapshot], _seconds: Mapping[str, float]) -> None:
         """Take a batch, see ``streaming.query.start``."""
-        self._latest = snapshots.get(MEASURED, self._latest)
+        groups = {n: s for n, s in snapshots.items() if n != MEASURED}
+        self._groups, self._latest = {**self._groups, **groups}, snapshots.get(MEASURED, self._latest)
 
     def now(self) -> dict[TopicPartition, Rate]:
         """Return the rates that are known, with their age now."""
         if self._latest is None:
             return {}
+        lag = self._lag()
         since_s = max(0.0, self._clock.now() - self._latest.sample_ts)
-        return {x.partition: Rate(x.bytes_per_s, since_s + x.age_s) for x in self._latest.loads if x.bytes_per_s is not None}
+        known = (x for x in self._latest.loads if x.bytes_per_s is not None)
+        return {x.partition: Rate(x.bytes_per_s or 0.0, since_s + x.age_s, lag(x.partition)) for x in known}
+
+    def _lag(self) -> Callable[[TopicPartition], float | None]:
+        """Return what tells what all groups have not read of a partition; ``None`` where no group is measured."""
+        found = dict[TopicPartition, float]()
+        for x in (x for s in self._groups.values() for x in s.loads):
+            found[x.partition] = found.get(x.partition, 0.0) + (math.nan if x.lag_bytes is None else x.lag_bytes)
+        return lambda p: found.get(p, 0.0) if self._groups else None
 
 
 def _any_slot(_name: str) -> int | None:
@@ -102,10 +114,15 @@ class Consumers:
 
 
 def measuring(settings: Settings, cluster: Cluster) -> Settings:
-    """Return settings by which all topics of one cluster are measured, with a state directory of its own."""
+    """Return settings by which all topics of one cluster are measured, with a state directory of its own.
+
+    The configuration's groups are measured with them where lag counts.
+    """
     group = Group(group=MEASURED, topics=ALL_TOPICS, cluster=cluster.name)
+    by_lag = "lag" in {*cluster.balance.goals, *cluster.balance.limits}
+    consumers = tuple(g for g in settings.groups if by_lag and settings.cluster_of(g) is cluster)
     root = settings.root / "brokers" / quote(cluster.name, safe="")
-    alone = {"clusters": (cluster,), "groups": (group,), "state_dir": str(root), "checkpoint": None, "tables": None}
+    alone = {"clusters": (cluster,), "groups": (group, *consumers), "state_dir": str(root), "checkpoint": None, "tables": None}
     return settings.model_copy(update=alone)
 
 

@@ -17,10 +17,11 @@ ALL_TOPICS = ("^.*",)  # no pattern means a topic whose name begins with two und
 
 
 class Rate(NamedTuple):
-    """Bytes/s that producers write to a partition, as they lie in its log, and how old that is."""
+    """Bytes/s that producers write to a partition, as they lie in its log, how old that is, and what consumers have not read."""
 
     bytes_per_s: float
     age_s: float
+    lag_bytes: float | None = None  # NaN: unknown; ``None``: not asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,11 @@ def numbered(known: Mapping[TopicPartition, int], partitions: Collection[TopicPa
 
 
 def snapshot_of(
-    view: View, rates: Mapping[TopicPartition, Rate], numbers: Mapping[TopicPartition, int], wanted: Wanted
+    view: View,
+    rates: Mapping[TopicPartition, Rate],
+    numbers: Mapping[TopicPartition, int],
+    wanted: Wanted,
+    slow: Collection[int] = (),
 ) -> Snapshot:
     """Return a snapshot; a broker that holds a replica and does not answer is offline.
 
@@ -62,6 +67,7 @@ def snapshot_of(
         rates: What was measured; a partition that is missing is unknown, and its brokers take no part.
         numbers: Of all partitions of the view, from ``numbered``.
         wanted: What the operator has said.
+        slow: Ids of brokers that get nothing.
     """
     held = sorted((numbers[p], p, h) for p, h in view.partitions.items() if h.replicas)
     ids = sorted(set(view.brokers) | {b for _, _, h in held for b in h.replicas})
@@ -78,7 +84,7 @@ def snapshot_of(
     return Snapshot(
         brokers=np.array(ids, np.int64),
         racks=np.array([UNKNOWN if b is None or b.rack is None else racks[b.rack] for b in brokers], np.int64),
-        slow=np.zeros(len(ids), np.bool_),
+        slow=np.array([b in slow for b in ids], np.bool_),
         leaving=np.array([b in wanted.leaving for b in ids], np.bool_),
         offline=np.array([b is None for b in brokers], np.bool_),
         capacity=_capacity(view, ids, brokers, wanted),
@@ -89,6 +95,7 @@ def snapshot_of(
         bytes_in=bytes_in,
         bytes_out=bytes_in * wanted.reads,
         size_bytes=np.array([view.sizes.get(p, math.nan) for _, p, _ in held], np.float64),
+        lag=_lag(found),
         age_s=np.array([r.age_s for r in found], np.float64),
     )
 
@@ -96,6 +103,19 @@ def snapshot_of(
 def _rate(partition: TopicPartition, rates: Mapping[TopicPartition, Rate]) -> Rate:
     unknown = Rate(math.nan, math.inf) if is_measured(partition.topic) else Rate(0.0, 0.0)
     return rates.get(partition, unknown)
+
+
+def _lag(found: list[Rate]) -> Floats | None:
+    """Return what consumers have not read, if that was asked for; it is unknown where no rate is known."""
+    if all(r.lag_bytes is None for r in found):
+        return None
+    return np.array([_unread(r) for r in found], np.float64)
+
+
+def _unread(rate: Rate) -> float:
+    if rate.lag_bytes is not None:
+        return rate.lag_bytes
+    return math.nan if math.isnan(rate.bytes_per_s) else 0.0  # Kafka's own topics are not measured
 
 
 def _capacity(view: View, ids: list[int], brokers: list[Broker | None], wanted: Wanted) -> dict[str, Floats]:

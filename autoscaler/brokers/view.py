@@ -28,11 +28,12 @@ class Holders(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker that answers; bytes of its disks are ``None`` where it does not tell them."""
+    """One broker that answers, how long that took, and the bytes of its disks; ``None`` where it does not tell them."""
 
     rack: str | None = None
     disk_bytes: float | None = None
     free_bytes: float | None = None
+    answered_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

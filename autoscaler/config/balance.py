@@ -9,7 +9,7 @@ from autoscaler.topic_selection import problem_of
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 Broker = Annotated[Count, Field(ge=0, lt=2**31)]  # an id
-Load = Literal["bytes_in", "bytes_out", "storage", "replicas", "leaders"]
+Load = Literal["bytes_in", "bytes_out", "storage", "replicas", "leaders", "lag"]
 
 
 def _topic(value: str) -> str:
@@ -26,7 +26,7 @@ class Balance(BaseModel):
     mode: Literal["advise", "act"] = "advise"
     """advise computes and records every plan and changes nothing; act carries it out"""
     goals: tuple[Load, ...] = ()
-    """loads to make alike on all brokers, first the most important; []: bytes_in, bytes_out, storage, replicas, leaders"""
+    """loads to make alike on all brokers, first the most important; []: all but lag, what groups of this file have not read"""
     every_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60.0
     """seconds between two looks at brokers and replicas; while a batch runs, between looks at it ten at most"""
     throttle_bytes_per_s: Annotated[Bytes, Field(ge=1)] | None = 50e6
@@ -41,6 +41,8 @@ class Balance(BaseModel):
     """the most of a load that a broker may be given, by its id, such as {bytes_in: {3: 100MB}}; no action goes beyond it"""
     reads: Annotated[Number, Field(ge=0, le=1000)] = 1.0
     """how often consumers read what is written, on average: assumed, because brokers do not tell it by partition"""
+    slow_after_s: Annotated[Seconds, Field(gt=0)] = 1.0
+    """seconds after which an answer is slow: a broker that is slow in as many looks in a row as rounds says gets nothing"""
     rounds: Annotated[Count, Field(ge=1, le=1000)] = 3
     """looks in a row that a broker must be outside its band before anything moves"""
     smoothing_s: Annotated[Seconds, Field(ge=0)] = 600.0

@@ -72,7 +72,13 @@ _MEASURE = {
 }
 _HANDOVER = {"lease_s": "lease"}
 _AUDIT = {"flush_s": "flush", "keep_s": "keep"}
-_BALANCE = {"every_s": "every", "throttle_bytes_per_s": "throttle", "smoothing_s": "smoothing", "stays_s": "stays"}
+_BALANCE = {
+    "every_s": "every",
+    "throttle_bytes_per_s": "throttle",
+    "smoothing_s": "smoothing",
+    "stays_s": "stays",
+    "slow_after_s": "slow_after",
+}
 _HTTP = {"advice_max_age_s": "advice_max_age"}
 _NOTIFY = {"held_for_s": "held_for", "every_s": "every"}
 

@@ -403,6 +403,7 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
     What.BROKERS_OFFLINE: "too many brokers are offline ({brokers}): nothing is moved until they are back",
     What.BROKERS_SETTLE: "no part is taken, until what was moved is measured, by brokers {brokers}",
     What.BROKERS_AWAY: "no part is taken, because they are offline, by brokers {brokers}",
+    What.BROKERS_SLOW: "brokers {brokers} have answered slowly for some looks (slow_after): they may give, and get nothing",
     What.BROKERS_NOT_MEASURED: (
         "rates or sizes are unknown or out of date of {those}: brokers {brokers}, which hold them, take no part; "
         "look whether each has a leader, and at errors of the measurement"

@@ -133,6 +133,8 @@ def _taking_no_part(cycle: Cycle, label: Label) -> Iterator[Finding]:
         yield Finding.of(What.BROKERS_SETTLE, brokers=[str(b) for b in cycle.settling])
     if cycle.outcome is not Outcome.OFFLINE and snapshot.offline.any():
         yield Finding.of(What.BROKERS_AWAY, brokers=_ids(problem, snapshot.offline))
+    if snapshot.slow.any():
+        yield Finding.of(What.BROKERS_SLOW, brokers=_ids(problem, snapshot.slow))
     if problem.stale.any():
         partitions = [label(p) for p in snapshot.partitions[problem.stale].tolist()]
         yield Finding.of(

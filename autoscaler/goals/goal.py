@@ -148,12 +148,14 @@ GOALS: tuple[Goal, ...] = (
     Goal(name=Name.LEADERS, weight=0.5),
 )
 
+_OTHERS = (Goal(name=Name.LAG, idle=64 * MIB),)  # by default it counts for nothing: few clusters have a lag all the time
+
 _LESS = 0.25  # what a goal counts beside the one before it
 
 
 def ranked(names: Sequence[Name]) -> tuple[Goal, ...]:
     """Return these goals in order of priority: where not all of them can be had, an earlier one comes nearer to its band."""
-    by_name = {g.name: g for g in GOALS}
+    by_name = {g.name: g for g in (*GOALS, *_OTHERS)}
     return tuple(replace(by_name[n], weight=_LESS**rank) for rank, n in enumerate(names))
 
 

@@ -45,7 +45,7 @@ class Snapshot:
     Attributes:
         brokers: int64[brokers], their ids, ascending.
         racks: int64[brokers], one number for each rack, ``UNKNOWN`` for none.
-        slow: bool[brokers], whose latency is above a limit: they may give and never receive.
+        slow: bool[brokers], whose answers take longer than a limit: they may give and never receive.
         leaving: bool[brokers], which shall hold nothing any more.
         offline: bool[brokers], which do not answer: they neither give nor receive.
         capacity: By the name of a goal, float64[brokers]: the most of it that a broker may be given; infinite for no limit.
@@ -56,7 +56,7 @@ class Snapshot:
         bytes_in: float64[partitions], bytes/s that producers write.
         bytes_out: float64[partitions], bytes/s that consumers read from the leader.
         size_bytes: float64[partitions], what one replica stores.
-        lag: float64[partitions], records or bytes that consumers have not read.
+        lag: float64[partitions], bytes that consumers have not read.
         age_s: float64[partitions], how long ago the loads were measured; ``None``: just now.
 
     Raises:

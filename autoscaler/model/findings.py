@@ -163,6 +163,7 @@ class What(_Upper):
     BROKERS_OFFLINE = auto()
     BROKERS_SETTLE = auto()
     BROKERS_AWAY = auto()
+    BROKERS_SLOW = auto()
     BROKERS_NOT_MEASURED = auto()
     NO_RATES_YET = auto()
     GOAL_LEFT_OUT = auto()

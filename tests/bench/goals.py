@@ -202,12 +202,15 @@ def _moves_under_noise(seed: int, settings: Settings) -> int:
     return moves
 
 
-def copied(seeds: range) -> list[Row]:
-    """Count the bytes that are copied until as little is outside the bands as where another way ends."""
+def copied(seeds: range, spread: float) -> list[Row]:
+    """Count the bytes that are copied until as little is outside the bands as where another way ends.
+
+    ``spread`` is the standard deviation of the logarithm of rates and sizes.
+    """
     ratios: dict[str, list[tuple[float, float]]] = {"greedy": [], "goals in order": []}
     short = 0
     for seed in seeds:
-        snapshot = drawn(seed, brokers=12, partitions=600, skew=SKEW, spread=1.0)
+        snapshot = drawn(seed, brokers=12, partitions=600, skew=SKEW, spread=spread)
         ours = balance(snapshot, Settings(inner=1.0))  # the others aim at the ends of bands too
         for name, after in (("greedy", _greedy(snapshot)), ("goals in order", _in_order(snapshot))):
             theirs = estimate(difference(snapshot, snapshot.state, after)).copied_bytes
@@ -217,7 +220,7 @@ def copied(seeds: range) -> list[Row]:
             ratios[name].append((mine, theirs))
     return [
         Row(
-            what=f"bytes copied to the same balance, beside {name}",
+            what=f"bytes copied to the same balance, spread {spread:g}, beside {name}",
             figures=(sum(mine for mine, _ in found) / sum(theirs for _, theirs in found),),
             aims=(0.6,),
             how=f"{len(seeds)} clusters, 12 brokers, 600 partitions, three replicas, all goals",
@@ -325,7 +328,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "sixty": lambda: sixty(range(500)),
     "speed": speed,
     "noise": lambda: noise(range(20)),
-    "copied": lambda: copied(range(50)),
+    "copied": lambda: [*copied(range(50), 1.0), *copied(range(50), 1.5)],
     "priority": lambda: priority(range(50)),
     "consumers": lambda: consumers(range(4)),
 }

@@ -37,7 +37,7 @@ class FakeCluster:
     """Reassignments that copy end after ``looks`` observations, when nothing throttles them."""
 
     partitions: dict[TopicPartition, Holders]
-    brokers: Mapping[int, Broker] = field(default_factory=lambda: {n: Broker(rack=str(n)) for n in (1, 2, 3, 4)})
+    brokers: Mapping[int, Broker] = field(default_factory=lambda: {n: Broker(rack=str(n), answered_s=0.01) for n in (1, 2, 3, 4)})
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
     running: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     settings: dict[Setting, str] = field(default_factory=dict)

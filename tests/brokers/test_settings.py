@@ -1,10 +1,14 @@
 """Each setting of ``balance`` in the loop: what moves with it, and what without."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
+from autoscaler.brokers.measured import Rate
 from autoscaler.brokers.view import Broker, Holders
 from autoscaler.goals import Name
-from autoscaler.model import TopicPartition
+from autoscaler.model import TopicPartition, What
 from tests.brokers.fake_cluster import FakeCluster, holders, tp
 from tests.brokers.test_balancing import QUICK, Case
 
@@ -104,3 +108,34 @@ def test_goals_that_are_not_named_are_not_balanced() -> None:
     case = case_of(alone(1, 1, 2, 2), goals=(str(Name.BYTES_IN),))
     case.mib_per_s = (40.0, 40.0, 1.0, 1.0)
     assert ran(case).cluster.commands != []
+
+
+def test_a_broker_that_answers_slowly_for_some_looks_gets_nothing_and_may_give_and_that_is_said() -> None:
+    def slow(answered_s: float, looks: int, rounds: int = 1) -> Case:
+        case = case_of(alone(1, 1, 1, 1), rounds=rounds, slow_after_s=1.0)
+        case.cluster.brokers = {1: Broker(), 2: Broker(answered_s=answered_s), 3: Broker()}
+        return ran(case, looks)
+
+    quick, late = slow(0.5, 40), slow(1.5, 40)
+    assert [on(quick, b) > 0 for b in (2, 3)] == [True, True]
+    assert [on(late, b) > 0 for b in (2, 3)] == [False, True]
+    assert [What.BROKERS_SLOW in c.said() for c in (quick, late, slow(1.5, 8, 9), slow(1.5, 9, 9))] == [False, True, False, True]
+    case = case_of(alone(2, 2, 2, 2))
+    case.cluster.brokers = {1: Broker(), 2: Broker(answered_s=1.5)}
+    assert on(ran(case), 1) == 2, "it may give"
+
+
+def test_lag_moves_leaderships_where_it_is_a_goal_and_is_unknown_where_a_group_cannot_be_read() -> None:
+    def lagging(goals: tuple[str, ...], lag: float | None) -> Case:
+        case = case_of({tp(n): holders(1, 2) for n in range(4)}, goals=goals)
+        rate = Rate(0.0, 0.0, lag)
+        job = case.job()
+        job.world = replace(job.world, rates=lambda: dict.fromkeys(case.cluster.partitions, rate))
+        case.looks(job)
+        return case
+
+    assert lagging(("lag",), 1e9).leaders()[:2] == [2, 2]
+    assert lagging(("bytes_in",), 1e9).leaders()[:2] == [4, 0]
+    assert lagging(("lag",), 1e6).leaders()[:2] == [4, 0], "so little is nothing"
+    assert What.BROKERS_NOT_MEASURED in lagging(("lag",), math.nan).said()
+    assert What.GOAL_LEFT_OUT in lagging(("lag",), None).said()

@@ -108,6 +108,12 @@ def test_it_tells_who_holds_what_and_how_large_it_is(world: World) -> None:
     assert not [p for p in view.running if p.topic == world.topic]
 
 
+def test_it_tells_how_long_each_broker_takes_to_answer(world: World) -> None:
+    answered = {n: b.answered_s for n, b in world.admin.observe([]).brokers.items()}
+    assert set(world.nodes) <= answered.keys()
+    assert all(0.0 < s < 30.0 for s in answered.values())
+
+
 def test_the_order_of_replicas_and_an_election_move_a_leadership(world: World) -> None:
     a, b, _ = world.nodes
     moved = frozenset({part(world, 1)})

@@ -79,6 +79,10 @@ SAID: dict[What, tuple[Finding, str]] = {
         ),
         (found(What.BROKERS_AWAY, brokers=["2"]), "no part is taken, because they are offline, by brokers 2"),
         (
+            found(What.BROKERS_SLOW, brokers=["2"]),
+            "brokers 2 have answered slowly for some looks (slow_after): they may give, and get nothing",
+        ),
+        (
             found(What.BROKERS_NOT_MEASURED, partitions=1, brokers=["2"]),
             (
                 "rates or sizes are unknown or out of date of 1 partition (orders-0): brokers 2, which hold them, take no part; "

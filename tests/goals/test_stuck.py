@@ -89,5 +89,6 @@ def test_replicas_that_must_stay_in_one_rack_are_named() -> None:
     found = said(replace(of_replicas([[0, 1], [2, 0]], racks=[0, 0, 1]), slow=flags(3, [2])), idle)
     assert found == [
         "replicas should move, and none of them can",
+        "brokers 2 have answered slowly for some looks (slow_after): they may give, and get nothing",
         "replicas of 1 partition (orders-0) share a rack although there are others, and none can be moved to another one",
     ]

@@ -82,8 +82,9 @@ def _view(admin: KafkaAdminClient, topics: Collection[str]) -> View:
     ids = [int(b["broker_id"]) for b in alive]
     there = {t["name"] for t in described}
     disks, sizes = _log_dirs(admin, ids)
+    throttles, answered = _of_brokers(admin, ids)
     return View(
-        brokers={n: _broker(b["rack"], disks.get(n)) for n, b in zip(ids, alive, strict=True)},
+        brokers={n: _broker(b["rack"], disks.get(n), answered[n]) for n, b in zip(ids, alive, strict=True)},
         partitions={
             TopicPartition(topic=t["name"], partition=p["partition_index"]): Holders(
                 tuple(p["replica_nodes"]), frozenset(p["isr_nodes"]), p["leader_id"]
@@ -93,12 +94,13 @@ def _view(admin: KafkaAdminClient, topics: Collection[str]) -> View:
         },
         sizes=sizes,
         running={TopicPartition(topic=p.topic, partition=p.partition): _leads_to(r) for p, r in running.items()},
-        throttles=_throttles(admin, [str(b) for b in ids], sorted(there & set(topics))),
+        throttles=throttles | _throttles(admin, "topic", sorted(there & set(topics))),
     )
 
 
-def _broker(rack: str | None, disk: tuple[float, float] | None) -> Broker:
-    return Broker(rack=rack) if disk is None else Broker(rack=rack, disk_bytes=disk[0], free_bytes=disk[1])
+def _broker(rack: str | None, disk: tuple[float, float] | None, answered_s: float) -> Broker:
+    all_bytes, free = disk or (None, None)
+    return Broker(rack=rack, disk_bytes=all_bytes, free_bytes=free, answered_s=answered_s)
 
 
 def _leads_to(reassignment: Mapping[str, list[int]]) -> tuple[int, ...]:
@@ -121,15 +123,22 @@ def _log_dirs(admin: KafkaAdminClient, ids: list[int]) -> tuple[dict[int, tuple[
     return disks, sizes
 
 
-def _throttles(admin: KafkaAdminClient, brokers: list[str], topics: list[str]) -> dict[Setting, str]:
-    wanted = [
-        ConfigResource(kind, n, dict.fromkeys(_KEYS[kind])) for kind, x in (("broker", brokers), ("topic", topics)) for n in x
-    ]
+def _of_brokers(admin: KafkaAdminClient, ids: list[int]) -> tuple[dict[Setting, str], dict[int, float]]:
+    """Return the brokers' throttles, and in how many seconds each has answered for itself, in one queue with what clients ask."""
+    throttles, answered = dict[Setting, str](), dict[int, float]()
+    for n in ids:
+        began = time.monotonic()
+        throttles |= _throttles(admin, "broker", [str(n)])
+        answered[n] = time.monotonic() - began
+    return throttles, answered
+
+
+def _throttles(admin: KafkaAdminClient, kind: str, names: list[str]) -> dict[Setting, str]:
+    wanted = [ConfigResource(kind, n, dict.fromkeys(_KEYS[kind])) for n in names]
     found = admin.describe_configs(wanted) if wanted else {}
     return {
         Setting(kind, name, key): str(entry["value"])
-        for kind, named_ in found.items()
-        for name, entries in named_.items()
+        for name, entries in found.get(kind, {}).items()
         for key, entry in entries.items()
         if key in _KEYS[kind] and entry["value"]
     }
