@@ -426,6 +426,9 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         else "broker {broker} has no room for more {goal}: it has {load}, and limits leave it {most}",
         f,
     ),
+    What.BROKERS_MISSING: (
+        "all brokers that stay have less room for {goals} (disk_ratio, limits) than there is: add {missing:broker}, or raise them"
+    ),
     What.BROKER_LOADS: "the loads of broker {broker} by goal",
     What.LEADERSHIP_MOVED: lambda f: _said("{first}: broker {target} leads in place of broker {source}", f) + _scored(f),
     What.REPLICA_MOVED: lambda f: (

@@ -9,6 +9,7 @@ from autoscaler.goals.cycle import Cycle, Outcome
 from autoscaler.goals.goal import Name
 from autoscaler.goals.plan import Plan
 from autoscaler.goals.problem import Problem, holding
+from autoscaler.goals.rightsizing import provision
 from autoscaler.goals.score import Floats, weighted
 from autoscaler.goals.snapshot import Bools
 from autoscaler.goals.statistics import crowded, loads_of
@@ -18,7 +19,7 @@ from autoscaler.model.findings import What
 
 Label = Callable[[int], TopicPartition]  # from ``Snapshot.partitions``
 _SAME = 1e-9
-_UNITS = {Name.BYTES_IN: "_bytes_per_s", Name.BYTES_OUT: "_bytes_per_s", Name.STORAGE: "_bytes"}
+_UNITS = {Name.BYTES_IN: "_bytes_per_s", Name.BYTES_OUT: "_bytes_per_s", Name.STORAGE: "_bytes", Name.LAG: "_bytes"}
 
 
 def unit_of(load: Name) -> str:
@@ -118,6 +119,9 @@ def explained(cycle: Cycle, label: Label) -> Iterator[Finding]:
     yield _outcome(cycle)
     yield from _taking_no_part(cycle, label)
     yield from _full(cycle.problem)
+    if (lacking := provision(cycle.problem)).missing:
+        goals = [str(n) for n, missing in lacking.by_load.items() if missing > 0]
+        yield Finding.of(What.BROKERS_MISSING, missing=lacking.missing, goals=goals)
     for load, lacks in cycle.problem.left_out:
         yield Finding.of(What.GOAL_LEFT_OUT, goal=str(load), lacks=list(lacks))
     if cycle.plan is None:

@@ -8,11 +8,12 @@ from autoscaler.goals.actions import Action, fitting
 from autoscaler.goals.explain import unit_of
 from autoscaler.goals.problem import Problem
 from autoscaler.goals.snapshot import State
-from autoscaler.goals.statistics import loads_of, statistics, worse
+from autoscaler.goals.statistics import loads_of, statistics
 from autoscaler.model import Finding
 from autoscaler.model.findings import What
 
 _ROUNDING = 1e-9
+_NOTHING = 1e-6  # of a mean
 
 
 def obstacles(problem: Problem, batch: Sequence[Action], rest: Sequence[Action], *, forced: bool) -> tuple[Finding, ...]:
@@ -21,15 +22,16 @@ def obstacles(problem: Problem, batch: Sequence[Action], rest: Sequence[Action],
     Args:
         problem: As it is now.
         batch: What is about to begin: it must go beyond no limit, and to no broker that takes no part.
-        rest: All that is left of the plan, the batch included: it must make no goal worse.
+        rest: All that is left of the plan, the batch included: brokers must not be further outside by any goal after it. How
+            many are outside may differ: a plan is ordered by what it does in all, not by that.
         forced: The plan empties brokers or spreads racks, which goals may become worse for.
     """
     after, fits = fitting(problem.snapshot, problem.snapshot.state, batch)
     found = [*_targets_away(problem, batch), *_beyond_limits(problem, after)]
     if not forced and fits:
         end, _ = fitting(problem.snapshot, problem.snapshot.state, rest)
-        bad = worse(statistics(problem, problem.snapshot.state), statistics(problem, end))
-        if goals := [str(g.name) for g in problem.goals if g.name in bad]:
+        was, becomes = (statistics(problem, s).spreads for s in (problem.snapshot.state, end))
+        if goals := [str(n) for n in was if becomes[n].excess > was[n].excess + _NOTHING]:
             found.append(Finding.of(What.PLAN_WORSENS, worse=goals))
     return tuple(found)
 

@@ -31,7 +31,7 @@ class Provision:
     by_load: Mapping[Name, int]
 
 
-def provision(problem: Problem, threshold: float = 0.8) -> Provision:
+def provision(problem: Problem, threshold: float = 1.0) -> Provision:
     """Return how many brokers of mean capacity are missing so that loads are below a part of what brokers may be given.
 
     A load without the capacities of all brokers says nothing.

@@ -178,6 +178,7 @@ class What(_Upper):
     LIMIT_IN_THE_WAY = auto()
     PLAN_WORSENS = auto()
     BROKER_FULL = auto()
+    BROKERS_MISSING = auto()
     BROKER_LOADS = auto()
     LEADERSHIP_MOVED = auto()
     REPLICA_MOVED = auto()

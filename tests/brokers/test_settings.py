@@ -91,7 +91,7 @@ def test_a_partition_that_has_moved_stays_for_the_time_that_is_configured() -> N
         case.looks(job, 6)
         assert on(case, 2) == 2
         begun = len(case.cluster.commands)
-        case.change(hot=2)
+        case.change(hot=[p.partition for p, h in case.cluster.partitions.items() if 2 in h.replicas])
         case.looks(job, 3)
         assert (len(case.cluster.commands) > begun) == moves
         case.clock.advance(900.0)

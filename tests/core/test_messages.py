@@ -102,6 +102,10 @@ SAID: dict[What, tuple[Finding, str]] = {
             found(What.BROKER_FULL, goal="storage", broker=3, load_bytes=9e9, most_bytes=8.5e9),
             "broker 3 has no room for replicas: it stores 9 GB, and its disk (disk_ratio) or limits leave it 8.5 GB",
         ),
+        (
+            found(What.BROKERS_MISSING, missing=2, goals=["storage"]),
+            ("all brokers that stay have less room for storage (disk_ratio, limits) than there is: add 2 brokers, or raise them"),
+        ),
         (found(What.BROKER_LOADS, broker=3, leaders=3, leaders_mean=3.5), "the loads of broker 3 by goal"),
         (
             found(What.BROKER_NOT_EMPTIED, partitions=1, broker=3, why="away"),

@@ -164,3 +164,11 @@ def test_doing_nothing_is_explained() -> None:
     assert said(ran([of_rates([5], [5])], BYTES_IN)[0]) == ["every broker is in its bands"]
     alone = ran([of_rates([50.0], [10.0])], replace(BYTES_IN, rounds=1))[0]
     assert said(alone) == ["outside the band or above the limit of bytes_in, and no action makes it better: brokers 0, 1"]
+
+
+def test_how_many_brokers_are_missing_is_said_where_those_that_stay_have_no_room_for_all() -> None:
+    room = {"storage": np.full(4, 10.0) * MIB}
+    snapshot = of_replicas([[0], [1], [2], [3]], size=[9.0] * 4, capacity=room)
+    assert not [s for s in said(decide(snapshot, Memory(), Settings(), 0.0)) if "add 1 broker" in s]
+    leaving = said(decide(replace(snapshot, leaving=flags(4, [3])), Memory(), Settings(), 0.0))
+    assert [s for s in leaving if s.startswith("all brokers that stay have less room for storage") and "add 1 broker," in s]

@@ -5,7 +5,20 @@ from dataclasses import replace
 import numpy as np
 
 from autoscaler.core.messages import in_words
-from autoscaler.goals import Action, MoveLeadership, MoveReplica, Settings, Snapshot, balance, fitting, obstacles, problem_of
+from autoscaler.goals import (
+    Action,
+    MoveLeadership,
+    MoveReplica,
+    Settings,
+    Snapshot,
+    applied,
+    balance,
+    fitting,
+    obstacles,
+    problem_of,
+    statistics,
+    worse,
+)
 from tests.goals.clusters import BYTES_IN, flags, of_rates, of_replicas
 
 UNEVEN = of_rates([30, 30, 30, 30], [], [])
@@ -47,6 +60,14 @@ def test_a_plan_that_would_make_a_goal_worse_by_loads_of_now_ends_unless_it_was_
     worse = ["the rest of the plan is planned anew: by what is measured now it would make worse: bytes_in"]
     assert said(grown) == worse
     assert said(grown, forced=True) == []
+
+
+def test_a_plan_goes_on_though_more_brokers_are_a_little_outside_after_it() -> None:
+    rest = (MoveReplica(partition=0, source=0, target=1, leads=True, size_bytes=1.0),)
+    snapshot = of_rates([30, 120], [105], [85], [80])
+    problem = problem_of(snapshot, BYTES_IN)
+    assert worse(*(statistics(problem, s) for s in (snapshot.state, applied(snapshot, snapshot.state, rest)))) == ("bytes_in",)
+    assert obstacles(problem, rest, rest, forced=False) == ()
 
 
 def test_actions_that_fit_no_more_are_left_out_and_the_others_lead_where_they_did() -> None:

@@ -20,7 +20,7 @@ Rows = Callable[[], Sequence[Mapping[str, Any]]]  # see ``DecisionTables.plans``
 
 
 class BrokerLoad(TypedDict):
-    """What a broker has by one goal: bytes/s, bytes of ``storage``, or a count."""
+    """What a broker has by one goal: bytes/s, bytes of ``storage`` and ``lag``, or a count."""
 
     goal: str
     load: float

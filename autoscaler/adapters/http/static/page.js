@@ -301,7 +301,7 @@ function group() {
 
 // --- brokers ---------------------------------------------------------------------------------------------------------
 
-const amount = (goal, x) => (goal === "storage" ? bytes(x).replace("/s", "") : goal.startsWith("bytes_") ? bytes(x) : (Math.round(x * 10) / 10).toLocaleString("en"));
+const amount = (goal, x) => (goal === "storage" || goal === "lag" ? bytes(x).replace("/s", "") : goal.startsWith("bytes_") ? bytes(x) : (Math.round(x * 10) / 10).toLocaleString("en"));
 function load(x) {
   const limits = [x.low === null ? null : `band ${amount(x.goal, x.low)} to ${amount(x.goal, x.high)}`, x.most === null ? null : `at most ${amount(x.goal, x.most)}`];
   return element("td", { class: "n" }, element("span", { class: x.outside ? "outside" : "" }, amount(x.goal, x.load), x.outside ? " · outside" : ""),
