@@ -345,6 +345,30 @@ def settle_elsewhere(model: Model, replicas: Ints, must: bool) -> Ints:  # noqa:
     return left[:count]
 
 
+@compiled
+def lead_elsewhere(model: Model, replicas: Ints) -> None:
+    """Let other replicas lead in place of these, where any may: those on brokers that it disturbs least."""
+    for r in replicas:
+        p, least, leader = model.partition[r], np.inf, NONE
+        if model.leader[p] != r:
+            continue
+        for s in range(model.first[p], model.first[p + 1]):
+            b = model.broker[s]
+            if s == r or not model.receives[b]:
+                continue
+            cost = 0.0
+            for g in range(len(model.unit)):
+                x = model.lead[p, g]
+                if x > 0.0 and model.load[b, g] + x > model.limit[b, g]:
+                    cost = np.inf
+                elif model.low[b, g] > -np.inf:
+                    cost += model.unit[g] * x * (2.0 * off(model, b, g) + x)
+            if cost < least:
+                least, leader = cost, s
+        if leader >= 0:
+            hand_over(model, p, leader)
+
+
 @borrowing
 def _place_for(model: Model, r: int, must: bool) -> int:  # noqa: FBT001
     p, a = model.partition[r], model.broker[r]

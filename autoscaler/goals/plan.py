@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autoscaler.goals.actions import Action, applied, difference
-from autoscaler.goals.best_fit import Log, improve, settle_elsewhere
+from autoscaler.goals.best_fit import Log, improve, lead_elsewhere, settle_elsewhere
 from autoscaler.goals.greedy import greedy
 from autoscaler.goals.kernels import LEAD, NONE, Model
 from autoscaler.goals.order import most_for_its_cost
@@ -49,7 +49,7 @@ class Plan:
         refused_for: What would have become worse, by name; empty if nothing.
         cannot_leave: Partitions of brokers that shall be emptied, by the broker's id and what keeps them.
         runners_up: By what was chosen instead.
-        forced: Replicas that had to move because of racks or brokers that are emptied.
+        forced: Replicas that had to move, or to lead, because of racks or brokers that are emptied.
     """
 
     problem: Problem
@@ -97,11 +97,14 @@ def _forced(problem: Problem, model: Model) -> tuple[Ints, Ints]:
     leaving = np.flatnonzero(snapshot.leaving[model.broker])
     leaving = leaving[np.argsort(-size[leaving], kind="stable")]  # the largest first: they find room while there is some
     may = problem.movable[model.partition[leaving]] & ~snapshot.offline[model.broker[leaving]]
-    left = np.concatenate([leaving[~may], settle_elsewhere(model, leaving[may], True)])
+    kept = settle_elsewhere(model, leaving[may], True)
+    lead_elsewhere(model, kept)
+    left = np.concatenate([leaving[~may], kept])
     beside = crowded(problem, State(broker=model.broker, leader=model.leader))
     beside = beside[problem.movable[model.partition[beside]] & model.gives[model.broker[beside]]]
     settle_elsewhere(model, beside, False)
-    return left, np.flatnonzero(model.broker != snapshot.state.broker)
+    led = model.leader[model.leader != snapshot.state.leader]
+    return left, np.union1d(np.flatnonzero(model.broker != snapshot.state.broker), led)
 
 
 def _chosen(problem: Problem, model: Model, settings: Settings) -> tuple[list[int], dict[Chosen, RunnerUp]]:

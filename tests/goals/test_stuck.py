@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autoscaler.core.messages import in_words
-from autoscaler.goals import Goal, Memory, Name, Settings, Snapshot, decide, explained
+from autoscaler.goals import Goal, Memory, MoveLeadership, Name, Settings, Snapshot, balance, decide, explained
 from autoscaler.model import TopicPartition
 from tests.goals.clusters import MIB, flags, of_replicas
 
@@ -92,3 +92,14 @@ def test_replicas_that_must_stay_in_one_rack_are_named() -> None:
         "brokers 2 have answered slowly for some looks (slow_after): they may give, and get nothing",
         "replicas of 1 partition (orders-0) share a rack although there are others, and none can be moved to another one",
     ]
+
+
+def test_what_cannot_leave_a_broker_is_led_by_others_from_then_on() -> None:
+    snapshot = of_replicas([[2, 0, 1], [2, 1, 0], [2, 0, 1], [2, 1, 0], [0, 1, 2]], leaving=[2])
+    plan = balance(snapshot, Settings())
+    assert {type(a) for a in plan.actions} == {MoveLeadership}
+    led = plan.after.broker[plan.after.leader].tolist()
+    assert 2 not in led
+    assert sorted([led.count(0), led.count(1)]) == [2, 3]
+    assert "broker 0 leads in place of broker 2, because broker 2 is in leaving" in " ".join(said(snapshot))
+    assert balance(snapshot, Settings(excluded=frozenset({0}))).actions == ()
