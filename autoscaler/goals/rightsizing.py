@@ -44,7 +44,7 @@ def provision(problem: Problem, threshold: float = 1.0) -> Provision:
     loads, there, by_load = loads_of(problem, problem.snapshot.state), ~problem.snapshot.offline, dict[Name, int]()
     for g, name in enumerate(problem.loads):
         capacity = problem.limit[there & ~problem.snapshot.leaving, g]
-        if not len(capacity) or not np.all(np.isfinite(capacity)):
+        if not len(capacity) or not np.all(np.isfinite(capacity)) or not capacity.any():  # more of what has no room is none
             continue
         load, unit = float(loads[there, g].sum()), float(capacity.mean()) * threshold
         by_load[name] = math.ceil((load - float(capacity.sum()) * threshold) / unit - _ROUNDING)

@@ -72,3 +72,8 @@ def test_a_cycle_acts_on_it_says_it_and_counts_it_in_no_score() -> None:
 def test_brokers_to_spare_are_counted_by_limits_of_other_loads_too() -> None:
     found = provision(balance(uneven(10.0, 10.0, 10.0), BYTES_IN).problem, 0.5)
     assert found.missing == 5
+
+
+def test_where_no_broker_has_any_room_no_number_of_such_brokers_is_missing() -> None:
+    full = of_replicas([[0], [1]], capacity={"storage": np.zeros(2)})
+    assert provision(balance(full, BYTES_IN).problem).missing == 0
