@@ -158,8 +158,8 @@ def _not_moved(plan: Plan, label: Label) -> Iterator[Finding]:
     if more.any():
         partitions = [label(p) for p in snapshot.partitions[more].tolist()]
         yield Finding.of(What.RACK_EMPTIED, partitions=partitions, brokers=_ids(problem, brokers))
-    if plan.becomes.crowded_racks:
-        shared = np.unique(snapshot.partitions[snapshot.partition[crowded(problem, plan.after)]])
+    shared = np.unique(snapshot.partitions[snapshot.partition[crowded(problem, plan.after)]])
+    if len(shared):
         yield Finding.of(What.RACK_SHARED, partitions=[label(p) for p in shared.tolist()])
 
 

@@ -103,3 +103,11 @@ def test_what_cannot_leave_a_broker_is_led_by_others_from_then_on() -> None:
     assert sorted([led.count(0), led.count(1)]) == [2, 3]
     assert "broker 0 leads in place of broker 2, because broker 2 is in leaving" in " ".join(said(snapshot))
     assert balance(snapshot, Settings(excluded=frozenset({0}))).actions == ()
+
+
+def test_a_plan_that_is_refused_because_replicas_would_share_a_rack_is_told_without_partitions_that_do() -> None:
+    full = {"storage": np.array([np.inf, np.inf, 1.0, np.inf]) * MIB}
+    snapshot = of_replicas([[0, 3], [3, 0]], racks=[0, 0, 1, 2], leaving=[3], capacity=full)
+    found = said(replace(snapshot, slow=flags(4, [2])))
+    assert found[0] == "the plan is not carried out, because it would make worse: crowded_racks"
+    assert not [s for s in found if "share a rack" in s]
