@@ -28,12 +28,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _program(args[0], args[1:]) if args[:1] in (["demo"], ["recheck"]) else _command(args)
         sys.stdout.flush()
     except BrokenPipeError:  # what reads the output has seen enough, as head has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        _drop_output()
         return 0
+    except OSError as e:  # a full disk, or a file that may not be read
+        _drop_output()
+        sys.stderr.write(f"{e.filename or 'the output cannot be written'}: {e.strerror or e}\n")
+        return Exit.FAILED
     except ModuleNotFoundError as e:  # the base install has the worker library only
         sys.stderr.write(f"{_missing(e.name or str(e))}\n")
         return Exit.FAILED
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still in the buffer go nowhere: Python would try to write it again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(args: Sequence[str]) -> int:
@@ -135,9 +144,10 @@ def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add what reads the tables."""
 
-    def reading(name: str, text: str, *, group: str | None = None, as_json: bool = True) -> argparse.ArgumentParser:
+    def reading(name: str, text: str, *, group: str | None = "", as_json: bool = True) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("group", metavar="GROUP", nargs=group, help="consumer group, by its id")
+        if group is not None:
+            sub.add_argument("group", metavar="GROUP", nargs=group or None, help="consumer group, by its id")
         where = sub.add_mutually_exclusive_group(required=True)
         where.add_argument("--config", help="configuration of the job whose tables are read")
         where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
@@ -160,17 +170,26 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     again.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     again.add_argument("--until", help="until when, written the same way (default now)")
     again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
-    again.add_argument("--price", type=_number, help="of a consumer for an hour, to tell money; with --policy")
-    again.add_argument(
-        "--within", type=_seconds, metavar="S", help="tell the share that was read within S seconds; with --policy"
-    )
-    again.add_argument("--start", type=_number, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
+    _add_simulated(again, "; with --policy")
+    about = "say which preset and which utilisation would have taken the fewest consumer-hours at the same backlog"
+    tune = reading("tune", about)
+    tune.add_argument("--since", default="7d", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 7d)")
+    tune.add_argument("--until", help="until when, written the same way (default now)")
+    _add_simulated(tune, "")
     about = "write the page's views of a recorded time as one HTML file, which needs no network"
     told = reading("report", about, group="?", as_json=False)
     told.add_argument("--all", action="store_true", help="in place of a group: all that the tables have decisions of")
     told.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     told.add_argument("--until", help="until when, written the same way (default now)")
     told.add_argument("--output", metavar="FILE", required=True, help="HTML file to write; one that is there is replaced")
+
+
+def _add_simulated(command: argparse.ArgumentParser, where: str) -> None:
+    """Add what a simulation of the recorded load is told."""
+    command.add_argument("--price", type=_number, help=f"of a consumer for an hour, to tell money{where}")
+    about = f"tell the share that was read within S seconds{where}"
+    command.add_argument("--within", type=_seconds, metavar="S", help=about)
+    command.add_argument("--start", type=_number, default=10.0, help=f"seconds that a consumer takes to start (10){where}")
 
 
 def _add_others(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -276,6 +295,10 @@ def _read(args: argparse.Namespace) -> int:
             from autoscaler.cli.replaying import replay  # noqa: PLC0415  loads the planner
 
             return replay(args)
+        if args.name == "tune":
+            from autoscaler.cli.tuning import tune  # noqa: PLC0415  loads the planner and the simulation
+
+            return tune(args)
         return {"history": reading.history, "explain": reading.explain}[args.name](args)
     except TimeError as e:
         args.misused(str(e))

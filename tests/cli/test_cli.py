@@ -273,6 +273,13 @@ def test_what_reads_the_output_may_stop_reading(config: Path, option: str) -> No
         assert printing.stderr.read() == ""
 
 
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "autoscaler.cli", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "the output cannot be written: No space left on device\n")
+
+
 def test_status_and_release_know_a_group_of_a_resource_from_what_the_job_has_decided_lately(config: Path) -> None:
     settings = yaml.safe_load(config.read_text(encoding="utf-8")) | {"groups": [], "kubernetes": {"consumer_groups": "shop"}}
     config.write_text(yaml.safe_dump(settings), encoding="utf-8")
