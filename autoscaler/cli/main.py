@@ -182,6 +182,7 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     told.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
     told.add_argument("--until", help="until when, written the same way (default now)")
     told.add_argument("--output", metavar="FILE", required=True, help="HTML file to write; one that is there is replaced")
+    reading("audit", "say what the tables hold and cost: rows, bytes, oldest day, last upkeep", group=None)
 
 
 def _add_simulated(command: argparse.ArgumentParser, where: str) -> None:
@@ -299,6 +300,10 @@ def _read(args: argparse.Namespace) -> int:
             from autoscaler.cli.tuning import tune  # noqa: PLC0415  loads the planner and the simulation
 
             return tune(args)
+        if args.name == "audit":
+            from autoscaler.cli.auditing import audit  # noqa: PLC0415  as above
+
+            return audit(args)
         return {"history": reading.history, "explain": reading.explain}[args.name](args)
     except TimeError as e:
         args.misused(str(e))
