@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -311,6 +312,15 @@ def test_status_follows_a_running_job_until_it_is_told_to_end(config: Path) -> N
         assert "RATE_ABOVE_CAPACITY" in watching.stdout.readline()
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(timeout=30) == 0
+
+
+def test_help_says_where_to_begin_and_what_exit_codes_mean() -> None:
+    told = run("--help", COLUMNS="80").stdout
+    assert "where to begin:" in told
+    codes = told.partition("exit codes:")[2]
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8").partition("## `autoscaler`")[2]
+    for code in re.findall(r"^\| (\d+) \|", page.partition("\n## ")[0], re.MULTILINE):
+        assert re.search(rf"\b{code} ", codes), code
 
 
 def test_a_wrong_command_is_refused_with_what_there_is() -> None:
