@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from multiprocessing import get_context
 from os import cpu_count
 from statistics import median
 from typing import Any
@@ -18,6 +17,7 @@ from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.adapters.audit.inputs import unpack_inputs
 from autoscaler.adapters.audit.rows import snapshot_of
 from autoscaler.cli.asked import Asked
+from autoscaler.cli.processes import processes
 from autoscaler.config.policy import Policy
 from autoscaler.errors import SettingsError
 from autoscaler.model import PartitionLoad
@@ -136,7 +136,7 @@ def outcomes(
     world = World(
         consumer_bytes_per_s=able, usable_bytes_per_s=usable, start_s=start_s, pause_s=first.move_pause_s, within_s=within_s
     )
-    with ProcessPoolExecutor(min(len(policies), cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+    with processes(min(len(policies), cpu_count() or 1)) as pool:
         plain = {name: Policy.model_validate(p.model_dump(include=set(Policy.model_fields), exclude_unset=True))
                  for name, p in policies.items()}  # fmt: skip
         waiting = {name: pool.submit(simulate, known, p, world) for name, p in plain.items()}

@@ -1,11 +1,15 @@
 """``autoscaler tune``: a suggestion with what speaks for it, from real Delta tables, no Spark."""
 
 import json
+import os
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli import commands
@@ -13,6 +17,7 @@ from tests.cli.test_replaying import put
 from tests.controller.test_controller import World
 from tests.fakes import AuditEntry
 from tests.replay.recorded import remade
+from tests.until import until
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +73,17 @@ def test_a_group_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, e
     done = commands.run("tune", "h", "--tables", put(tmp_path / "tables", entries))
     assert (done.returncode, done.stdout) == (1, "")
     assert "there are decisions of g" in done.stderr
+
+
+def test_ctrl_c_ends_the_command_and_its_processes_without_a_stack(tmp_path: Path, entries: list[AuditEntry]) -> None:
+    place = put(tmp_path / "tables", entries)
+    command = [sys.executable, "-m", "autoscaler.cli", "tune", "g", "--tables", str(place), "--since", "2023-11-14"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        begun = psutil.Process(running.pid)
+        started = until(
+            "a process that simulates", lambda: [c for c in begun.children() if "spawn_main" in str(c.cmdline())], bool
+        )
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the command and to all that it has started
+        said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (130, ("", ""))
+    assert [c for c in started if c.is_running() and c.status() != psutil.STATUS_ZOMBIE] == []
