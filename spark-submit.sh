@@ -26,8 +26,14 @@ job=$here/jobs/autoscale.py
 
 say() {
     printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >&2
-    [[ -n ${log:-} ]] && printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >>"$log"
-    return 0
+    [[ -n ${log:-} ]] || return 0
+    if [[ ${AUTOSCALER_LOG_FORMAT:-} == json ]]; then
+        local said=${*//\\/\\\\}
+        printf '{"time": "%s", "level": "INFO", "logger": "spark-submit.sh", "message": "%s"}\n' \
+            "$(date -u '+%FT%T+00:00')" "${said//\"/\\\"}" >>"$log"
+    else
+        printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >>"$log"
+    fi
 }
 
 usage() {
@@ -85,15 +91,15 @@ try:
     places = (settings.checkpoint_place, settings.tables_place) if settings else sys.argv[2:]
     bundles = () if any((home / "jars").glob("delta-spark_*.jar")) else jars.needed(map(scheme_of, places))
     brought = sorted(str(jar) for b in bundles for jar in jars.fetch(b).glob("*.jar"))
-    print(home, settings.root if settings else "", jars.class_path(*bundles), ",".join(brought), sep="\n")
+    print(home, settings.root if settings else "", jars.class_path(*bundles), ",".join(brought), settings.log.format if settings else "", sep="\n")
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
     sys.exit(Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED)
 PYTHON
 ) || exit $?
-{ read -r home; read -r state; read -r class_path; read -r jars; } <<<"$facts"
-export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
+{ read -r home; read -r state; read -r class_path; read -r jars; read -r AUTOSCALER_LOG_FORMAT; } <<<"$facts"
+export AUTOSCALER_LOG_FORMAT SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
 # The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
 export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
@@ -115,13 +121,16 @@ elif [[ -n $archive ]]; then
     classes=-XX:ArchiveClassesAtExit=$archive.new # complete only when the JVM has ended: renamed then
     archiving=1 AUTOSCALER_STOP_TIMEOUT_S=${AUTOSCALER_STOP_TIMEOUT_S:-180}
 fi
-log4j="\"-Dlog4j2.configurationFile=$here/conf/log4j2.properties\"" # in quotes for Spark's launcher: the path may hold spaces
+log4j=$here/conf/log4j2.properties
+[[ $AUTOSCALER_LOG_FORMAT != json ]] || log4j+=,$here/conf/log4j2-json.properties # on top of it
+log4j="\"-Dlog4j2.configurationFile=$log4j\"" # in quotes for Spark's launcher: the path may hold spaces
 command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
 [[ -n $master ]] || command+=(--master 'local[4]')
 case ${master:-local} in # local-cluster is not local: its executors are processes with directories of their own
     local | local\[*)
         command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
-        command+=(--conf spark.python.daemon.module=autoscaler.streaming.daemon) # executors elsewhere have no package when theirs starts
+        export AUTOSCALER_PYTHON=$python # executors elsewhere have no package when their workers start
+        export PYSPARK_PYTHON=$here/jobs/worker_python.sh PYSPARK_DRIVER_PYTHON=$here/jobs/worker_python.sh
         [[ -n $class_path ]] && command+=(--driver-class-path "$class_path")
         ;;
     *)

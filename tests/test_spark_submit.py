@@ -1,5 +1,6 @@
 """spark-submit.sh with a stand-in for Spark: real bash, real processes, real signals."""
 
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "spark-submit.sh"
+WORKER_PYTHON = ROOT / "jobs" / "worker_python.sh"
 
 # Stands where the JVM does: starts the driver as its child and ends with the driver's exit code, as Spark does. What the
 # driver does at each start is the next line of `plan`: an exit code, or `run` to live until told to end.
@@ -186,7 +188,43 @@ def test_a_local_job_gets_the_fetched_jars_and_this_python(script: Script) -> No
     assert given[given.index("--driver-class-path") + 1].endswith("/delta-4.4.0/*")
     assert "--jars" not in given
     assert given[-5:] == ["--conf", "spark.ui.port=4050", str(ROOT / "jobs" / "autoscale.py"), "--config", str(script.config)]
-    assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines()
+    environment = script._read("environment").splitlines()
+    assert {f"PYSPARK_PYTHON={WORKER_PYTHON}", f"PYSPARK_DRIVER_PYTHON={WORKER_PYTHON}"} <= {*environment}
+
+
+@pytest.mark.parametrize(
+    ("log", "given", "called"),
+    [
+        (
+            "text",
+            ["-m", "pyspark.daemon", "pyspark.worker", "a b"],
+            ["-m", "autoscaler.streaming.daemon", "pyspark.worker", "a b"],
+        ),
+        ("text", ["-m", "pyspark.worker"], ["-m", "pyspark.worker"]),
+        ("json", ["-m", "pyspark.worker", "x"], ["-m", "autoscaler.streaming.daemon", "alone", "pyspark.worker", "x"]),
+        ("json", ["jobs/autoscale.py", "--config", "c"], ["jobs/autoscale.py", "--config", "c"]),
+    ],
+)
+def test_python_on_this_machine_comes_from_the_projects_daemon_whatever_spark_asks_for(
+    tmp_path: Path, log: str, given: list[str], called: list[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    python.chmod(0o755)
+    environment = {"AUTOSCALER_PYTHON": str(python), "AUTOSCALER_LOG_FORMAT": log}
+    done = subprocess.run([WORKER_PYTHON, *given], env=environment, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.splitlines() == called
+
+
+def test_a_log_as_json_has_the_scripts_own_lines_and_those_of_spark_as_objects(script: Script) -> None:
+    script.config.write_text(script.config.read_text(encoding="utf-8") + "\nlog: {format: json}\n", encoding="utf-8")
+    script.plan(77)
+    assert script.run().returncode == 77
+    own = [line for line in script.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    assert [json.loads(line)["logger"] for line in own] == ["spark-submit.sh"] * len(own)
+    assert "starting the job" in json.loads(own[0])["message"]
+    assert f"{ROOT}/conf/log4j2.properties,{ROOT}/conf/log4j2-json.properties" in " ".join(script.arguments())
+    assert "AUTOSCALER_LOG_FORMAT=json" in script._read("environment").splitlines()
 
 
 def test_a_class_archive_is_written_by_an_orderly_end_and_read_afterwards(script: Script) -> None:
@@ -214,7 +252,7 @@ def test_another_master_brings_the_jars_to_its_executors(script: Script, options
     assert [jar.parent.name for jar in brought if jar.name.startswith("delta-spark_")] == ["delta-4.4.0"]
     assert all(jar.is_file() for jar in brought)
     assert "--driver-class-path" not in given
-    assert not [a for a in given if "daemon" in a], "their Python has no package when it starts"
+    assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines(), "theirs has no package when it starts"
     assert "local[4]" not in given
     assert [a for a in given if options[-1] in a] == options[-1:]
 

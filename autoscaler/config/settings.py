@@ -230,7 +230,7 @@ class Log(BaseModel):
     model_config = _STRICT
 
     format: Literal["text", "json"] = "text"
-    """text: lines for people; json: each line of its own an object, with the figures of each decision that changes something"""
+    """text: lines for people; json: each line an object, with the figures of each decision that changes something"""
 
 
 class Http(BaseModel):
