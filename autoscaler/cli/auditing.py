@@ -69,7 +69,7 @@ def _said(found: Sequence[Contents], asked: Asked, keep_days: int | None) -> lis
     if due := max(x.unmerged_days for x in found):
         said.append(
             f"{many(due, 'past day')} of many files: a running job merges them within the hour; where none runs, "
-            "jobs/maintain_audit.py does"
+            "autoscaler maintain does"
         )
     if asked.settings is not None:
         said.append(

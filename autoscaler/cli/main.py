@@ -165,7 +165,9 @@ def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add what reads the tables."""
 
-    def reading(name: str, text: str, *, group: str | None = "", as_json: bool = True) -> argparse.ArgumentParser:
+    def reading(
+        name: str, text: str, *, group: str | None = "", as_json: bool = True, times: bool = True
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         if group is not None:
             sub.add_argument("group", metavar="GROUP", nargs=group or None, help="consumer group, by its id")
@@ -174,9 +176,10 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         where.add_argument(
             "--tables", metavar="PLACE", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables"
         )
-        sub.add_argument(
-            "--zone", metavar="ZONE", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)"
-        )
+        sub.set_defaults(zone=None)
+        if times:
+            about = "time zone of times without one and of those printed, as Europe/Berlin (default: here)"
+            sub.add_argument("--zone", metavar="ZONE", help=about)
         if as_json:
             sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
         sub.set_defaults(run=_read, misused=sub.error, name=name)
@@ -218,6 +221,9 @@ def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     told.add_argument("--until", metavar="TIME", help="until when, written the same way (default now)")
     told.add_argument("--output", metavar="FILE", required=True, help="HTML file to write; one that is there is replaced")
     reading("audit", "say what the tables hold and cost: rows, bytes, oldest day, last upkeep", group=None)
+    about = "merge the files of past days in the tables, as a running job does by itself; starts Spark"
+    kept = reading("maintain", about, group=None, as_json=False, times=False)
+    kept.add_argument("--keep-days", metavar="N", type=_positive, help="delete days that are older (default: keep all)")
 
 
 def _add_simulated(command: argparse.ArgumentParser, where: str) -> None:
@@ -341,6 +347,10 @@ def _read(args: argparse.Namespace) -> int:
             from autoscaler.cli.auditing import audit  # noqa: PLC0415  as above
 
             return audit(args)
+        if args.name == "maintain":
+            from autoscaler.cli.maintaining import maintain  # noqa: PLC0415  loads Spark
+
+            return maintain(args)
         return {"history": reading.history, "explain": reading.explain}[args.name](args)
     except TimeError as e:
         args.misused(str(e))

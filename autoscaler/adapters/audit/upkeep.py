@@ -1,7 +1,7 @@
 """Keeps the audit's tables small: merges the files of past days and lets go of days that need not be kept. Beside the path.
 
 Every commit leaves a file, and Spark's driver holds an entry for each that is in a table. The job merges those of past days by
-itself (``Keeper``); ``jobs/maintain_audit.py`` does it for tables whose job does not run. Must not hold up a cycle or a commit.
+itself (``Keeper``); ``autoscaler maintain`` does it for tables whose job does not run. Must not hold up a cycle or a commit.
 """
 
 import logging
