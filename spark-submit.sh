@@ -20,6 +20,14 @@ set -uo pipefail
 readonly SETTINGS=78 FENCED=77 UNWRITTEN=74
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
 readonly LOG_BYTES=$((16 << 20)) LOG_LOOK_S=5
+readonly QUIET_S=60 # after which it is said that there is no decision yet; then after twice as long, and so on
+readonly READ_CYCLE='
+import json, sys
+c = json.loads(sys.stdin.readline())
+now, asked = c["consumers_now"], c["consumers"]
+number = f"{now}" if now == asked else f"{now} → {asked}"
+print("group {}: {} consumers{}, {}: {}".format(c["group"], number, " advised" * (c["mode"] == "advise"), c["reason"], c["detail"]))
+'
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
 readonly here
 job=$here/jobs/autoscale.py
@@ -106,6 +114,7 @@ export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX
 if [[ -z $once ]]; then
     mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
     log=$state/logs/job.log
+    cycles=$state/logs/cycles.jsonl
     standing=$state/logs/supervisor.json
     exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
     if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
@@ -152,7 +161,7 @@ drivers() {
     local pid
     if compgen -G "/proc/$1/task/*/children" >/dev/null; then
         for pid in $(cat "/proc/$1"/task/*/children 2>/dev/null); do
-            tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$job" && echo "$pid"
+            tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$job" && echo "$pid"
         done
     else
         pgrep -P "$1" -f "$job"
@@ -188,15 +197,37 @@ rotate() { # the job appends to its log, so that it may be emptied while the job
     cp -f "$log" "$log.1" && : >"$log"
 } 2>/dev/null
 
+# Says on the terminal, but not in the log, which has it, that the first decision is made, or what the log says while there is none.
+tell_start() { # reads and sets cycles_from, quiet_until, began
+    local first size
+    size=$(wc -c 2>/dev/null <"$cycles" || echo 0)
+    ((size >= cycles_from)) || cycles_from=0 # the file was begun anew
+    first=$(tail -c "+$((cycles_from + 1))" "$cycles" 2>/dev/null | head -n 1 | "$python" -c "$READ_CYCLE" 2>/dev/null)
+    if [[ -n $first ]]; then
+        began=''
+        printf '%s spark-submit.sh: first decision, %s\n' "$(date '+%F %T')" "$first" >&2
+    elif ((SECONDS - began >= quiet_until)); then
+        printf '%s spark-submit.sh: no decision yet after %s s; the log says last: %s\n' "$(date '+%F %T')" "$((SECONDS - began))" \
+            "$(tail -n 1 "$log" | cut -c 1-400)" >&2
+        quiet_until=$((quiet_until * 2))
+    fi
+}
+
 # If this script is killed outright, the job must not run on without it: the pipe's end tells the watcher. It looks after the
 # log meanwhile.
 exec 8> >(
     trap '' TERM INT HUP
     exec 9>&-
-    last=''
+    last='' began='' cycles_from=0 quiet_until=0
     while true; do
-        if read -r -t "$LOG_LOOK_S" pid; then last=$pid; elif (($? <= 128)); then break; fi # above: time is up
+        if read -r -t "$LOG_LOOK_S" pid; then
+            last=$pid began=${pid:+$SECONDS} quiet_until=$QUIET_S
+            cycles_from=$(wc -c 2>/dev/null <"$cycles" || echo 0)
+        elif (($? <= 128)); then
+            break
+        fi # above: time is up
         rotate
+        [[ -z $began ]] || tell_start
     done
     [[ -n $last ]] || exit 0
     found=$(drivers "$last")
@@ -259,7 +290,7 @@ nap() { # SECONDS; a signal ends it
 }
 
 last_words() { # what the job itself said last
-    tail -n 40 "$log" | grep -v ' spark-submit.sh: ' | tail -n 5 >&2
+    tail -n 40 "$log" | grep -v -e ' spark-submit.sh: ' -e '"logger": "spark-submit.sh"' | tail -n 5 >&2
     return 0
 }
 

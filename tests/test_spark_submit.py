@@ -330,6 +330,44 @@ def test_a_ctrl_c_reaches_the_whole_foreground_group_and_still_ends_the_driver_f
     assert gone(driver.pid)
 
 
+def test_the_terminal_says_the_first_decision_of_each_start_once(script: Script) -> None:
+    script.plan("run")
+    old = {"group": "old", "consumers_now": 1, "consumers": 1, "mode": "act", "reason": "PAUSED", "detail": "of the run before"}
+    cycles = script.log.with_name("cycles.jsonl")
+    cycles.parent.mkdir(parents=True, exist_ok=True)
+    cycles.write_text(json.dumps(old) + "\n", encoding="utf-8")
+    with script.running() as process:
+        script.driver()
+        lines = [
+            {**old, "group": g, "consumers": 3, "mode": "advise", "reason": "RATE_ABOVE_CAPACITY"} for g in ("orders", "bills")
+        ]
+        with cycles.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "first decision" in line)
+        assert "group orders: 1 → 3 consumers advised, RATE_ABOVE_CAPACITY: of the run before" in said
+        process.terminate()
+        assert "first decision" not in process.communicate(timeout=30)[1]
+
+
+def test_the_terminal_says_what_the_log_says_while_there_is_no_decision(script: Script, tmp_path: Path) -> None:
+    script.plan("run")
+    impatient = tmp_path / "clone"
+    impatient.mkdir()
+    for name in ("conf", "jobs", "autoscaler"):
+        (impatient / name).symlink_to(ROOT / name)
+    copy = impatient / "spark-submit.sh"
+    copy.write_text(SCRIPT.read_text(encoding="utf-8").replace("QUIET_S=60", "QUIET_S=1"), encoding="utf-8")
+    copy.chmod(0o755)
+    command = [str(copy), *script.command()[1:]]
+    with subprocess.Popen(command, env=script._env(), cwd=script.home, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "no decision yet" in line)
+        assert "the log says last: output of start 0" in said
+        process.terminate()
+        process.communicate(timeout=60)
+
+
 def test_a_job_that_does_not_end_in_time_is_killed(script: Script) -> None:
     script.environment |= {"FAKE_DEAF": "1", "AUTOSCALER_STOP_TIMEOUT_S": "1"}
     script.plan("run")
