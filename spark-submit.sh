@@ -24,8 +24,8 @@ readonly QUIET_S=60 # after which it is said that there is no decision yet; then
 readonly READ_CYCLE='
 import json, sys
 c = json.loads(sys.stdin.readline())
-now, asked = c["consumers_now"], c["consumers"]
-number = f"{now}" if now == asked else f"{now} → {asked}"
+now, asked = ("?" if c[n] is None else c[n] for n in ("consumers_now", "consumers"))
+number = f"{now}" if asked in (now, "?") else f"{now} → {asked}"
 print("group {}: {} consumers{}, {}: {}".format(c["group"], number, " advised" * (c["mode"] == "advise"), c["reason"], c["detail"]))
 '
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1

@@ -330,7 +330,8 @@ def test_a_ctrl_c_reaches_the_whole_foreground_group_and_still_ends_the_driver_f
     assert gone(driver.pid)
 
 
-def test_the_terminal_says_the_first_decision_of_each_start_once(script: Script) -> None:
+@pytest.mark.parametrize(("asked", "number"), [(3, "1 → 3"), (1, "1"), (None, "1")])
+def test_the_terminal_says_the_first_decision_of_each_start_once(script: Script, asked: int | None, number: str) -> None:
     script.plan("run")
     old = {"group": "old", "consumers_now": 1, "consumers": 1, "mode": "act", "reason": "PAUSED", "detail": "of the run before"}
     cycles = script.log.with_name("cycles.jsonl")
@@ -339,13 +340,14 @@ def test_the_terminal_says_the_first_decision_of_each_start_once(script: Script)
     with script.running() as process:
         script.driver()
         lines = [
-            {**old, "group": g, "consumers": 3, "mode": "advise", "reason": "RATE_ABOVE_CAPACITY"} for g in ("orders", "bills")
+            {**old, "group": g, "consumers": asked, "mode": "advise", "reason": "RATE_ABOVE_CAPACITY"}
+            for g in ("orders", "bills")
         ]
         with cycles.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
         assert process.stderr is not None
         said = next(line for line in process.stderr if "first decision" in line)
-        assert "group orders: 1 → 3 consumers advised, RATE_ABOVE_CAPACITY: of the run before" in said
+        assert f"group orders: {number} consumers advised, RATE_ABOVE_CAPACITY: of the run before" in said
         process.terminate()
         assert "first decision" not in process.communicate(timeout=30)[1]
 
