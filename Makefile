@@ -75,6 +75,7 @@ test: develop jars browser prometheus ## every test but those of make chaos and 
 # Its output is not this target's: the tests ask for the path themselves.
 kubernetes-test: develop jars ## tests on a real Kubernetes control plane, built with Go the first time (a quarter of an hour)
 	@.ci/control-plane >/dev/null || [[ $$? -eq 3 ]]
+	@.ci/helm >/dev/null || [[ $$? -eq 3 ]]
 	$(BIN)/python -m pytest -m kubernetes $(TESTS) $(ARGS)
 
 chaos: develop jars ## an hour of kills, freezes, outages and long random runs; ARGS="--minutes 10 --seed 7"

@@ -7,9 +7,10 @@
 # The second form runs any other job, once and in the foreground, with the same Spark settings; all that follows is about the
 # first. The configuration is checked first. Without --master the job runs in one local process. When the job ends by itself it is
 # started again after a pause (1, 2, 4 ... 30 s; from 1 s again after five minutes of health), unless its exit code says that
-# this would not help: 78 (settings), 77 (another controller has taken over), 74 (told to end; rows of the audit are not written). SIGTERM and Ctrl-C end the job in order; the
-# workers go on. Its output is appended to logs/job.log below the configured state_dir, which is begun anew at 16 MiB (job.log.1 to
-# job.log.3 are kept); what this script does is said here.
+# this would not help: 78 (settings), 74 (told to end; rows of the audit are not written). After 77 (another controller has taken
+# over) it waits, once it is started again, until that one has ended. SIGTERM and Ctrl-C end the job in order; the workers go on.
+# Its output is appended to logs/job.log below the configured state_dir, which is begun anew at 16 MiB (job.log.1 to job.log.3
+# are kept); what this script does is said here.
 #
 # Environment: AUTOSCALER_PYTHON (interpreter with the package; else .venv, else python3), AUTOSCALER_SPARK_SUBMIT,
 # AUTOSCALER_JAVA_OPTIONS (further options of the driver's JVM), AUTOSCALER_STOP_TIMEOUT_S (45), AUTOSCALER_CLASS_ARCHIVE
@@ -310,7 +311,7 @@ main() {
             0) say 'the job ended'; exit 0 ;;
             "$UNWRITTEN") say "the job was told to end, and could not write rows of its audit, see the end of $log"; last_words; exit "$code" ;;
             "$SETTINGS") say "the job refused its settings, see the end of $log"; last_words; exit "$code" ;;
-            "$FENCED") say 'another controller has taken over; not starting again'; exit "$code" ;;
+            "$FENCED") say 'another controller has taken over: the next start waits until that one has ended; stop one of the two' ;;
         esac
         ((ran_s >= HEALTHY_S)) && pause=1
         # One that does not get going says why in its last lines, so that an operator need not look for the file.

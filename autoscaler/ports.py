@@ -4,7 +4,7 @@ Implementations live in ``adapters/`` (the real ones) and ``tests/fakes.py``. Ev
 and raises only errors of ``errors.py``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -162,6 +162,13 @@ class PoolState:
     restarting: Mapping[int, float]  # seconds until the next try, of those that ended unasked; 0: the platform's to say
     draining: frozenset[int] = frozenset()  # of those running: were told to end, by the controller that ran the pool then
     hindered: Mapping[int, Hindered] = field(default_factory=dict)  # why one that was asked for does not run or is not ready
+
+
+MayAct = Callable[[], None]  # raises ``TransientError`` while another job may act in this one's place, and says why
+
+
+def unlimited() -> None:
+    """Let anything be done: a ``MayAct`` of a job that no other one can take over from here."""
 
 
 class WorkerPool(Protocol):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+from autoscaler import turn
 from autoscaler.adapters import kernels
 from autoscaler.adapters.audit.cycle_log import CycleLog, cycle_record
 from autoscaler.adapters.audit.decision_json import restore, summarise
@@ -42,7 +43,7 @@ from autoscaler.controller.group_controller import GroupController
 from autoscaler.controller.managed_actuator import ManagedConsumers
 from autoscaler.errors import Exit, FencedError, PermanentError, SettingsError, TransientError
 from autoscaler.model import Decision, LoadSnapshot, Observation
-from autoscaler.ports import Clock, PlanPublisher, WorkerPool
+from autoscaler.ports import Clock, PlanPublisher, WorkerPool, unlimited
 from autoscaler.streaming import file_systems, query
 from autoscaler.streaming.checkpoint_files import HadoopFiles
 from autoscaler.streaming.checkpoint_guard import has_run
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
     from autoscaler.adapters.http.endpoint import Endpoint
     from autoscaler.adapters.job_log import DecisionLog
+    from autoscaler.adapters.lease import Lease
     from autoscaler.adapters.notifications.sender import Notifications
 
 _CLOSE_S = 5.0
@@ -99,7 +101,9 @@ class Job:
         spark: The session, which outlives it.
         followed: The configuration file, which does too.
         stop: The process is to end.
+        job_id: What it is called in placements that it writes.
         declared: Groups that are declared as resources, which are told what becomes of them; ``None`` if none may be.
+        lease: What this job must have to change consumers; ``None`` if nothing.
     """
 
     def __init__(
@@ -108,11 +112,14 @@ class Job:
         spark: SparkSession,
         followed: FollowedFile,
         stop: threading.Event,
+        *,
+        job_id: str,
         declared: "ConsumerGroups | None" = None,
+        lease: "Lease | None" = None,
     ) -> None:
         """Connect nothing yet but the audit and what reads in the background; each group connects at its first cycle."""
-        self.settings = settings
-        self.followed, self.declared = followed, declared
+        self.settings, self.may_act = settings, unlimited if lease is None else lease.may_act
+        self.followed, self.declared, self.job_id = followed, declared, job_id
         self.changed: dict[str, Group] = {}  # what the configuration file says of groups that have not had a cycle since
         self.clock = SystemClock()
         self.stop = stop
@@ -150,7 +157,7 @@ class Job:
             return None
         from autoscaler.adapters.http.endpoint import Endpoint  # noqa: PLC0415  a job that opens no port loads none of it
 
-        return Endpoint(self.settings, address, self.clock, self.audit.waiting, self._plans)
+        return Endpoint(self.settings, address, self.clock, self.audit.waiting, self._plans, self.may_act)
 
     def _plans(self) -> list[Mapping[str, Any]]:
         """Return rows of what is planned for brokers, none where no job has balanced them.
@@ -239,12 +246,14 @@ class Job:
                 "AUTOSCALER_LEASE_S": str(self.settings.handover.lease_s),
             },
             clock=self.clock,
+            may_act=self.may_act,
         )
 
     def _placements(self, group: Group, site: Site) -> "KafkaPlacements":
         from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements  # noqa: PLC0415  as above
 
-        return KafkaPlacements(site.connection, group.group, replication_factor=self.settings.handover.replication_factor)
+        factor = self.settings.handover.replication_factor
+        return KafkaPlacements(site.connection, group.group, writer=self.job_id, replication_factor=factor)
 
     def _connect(self, group: Group, site: Site) -> tuple[PlanPublisher, WorkerPool]:
         pool = self._pool(group, site)
@@ -397,27 +406,37 @@ def _greeted(cluster: Cluster, groups: Sequence[Group]) -> tuple[str, ...]:
 
 def run(settings: Settings, followed: FollowedFile) -> int:
     """Run the job until SIGTERM, SIGINT or a failure, and return its exit code."""
-    declared = None
+    declared = lease = None
     if settings.kubernetes.consumer_groups is not None:
         from autoscaler.adapters.consumer_groups.watch import following  # noqa: PLC0415  as the endpoint
 
         declared = following(settings.kubernetes, followed, SystemClock())
+    if settings.kubernetes.lease is not None:
+        from autoscaler.adapters.lease import of_job  # noqa: PLC0415  as above
+
+        lease = of_job(settings.kubernetes, settings.kubernetes.lease, SystemClock())
+    stop = threading.Event()
     try:
-        return _run(settings, followed, declared)
+        code = _run(settings, followed, stop, declared, lease)
     finally:
+        stop.set()
         if declared is not None:
             declared.close()
+        if lease is not None:
+            lease.close()
+    return Exit.FENCED if lease is not None and lease.lost else code
 
 
-def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups | None") -> int:
-    from autoscaler.adapters.control_log import others  # noqa: PLC0415  of no use after the start
-
+def _run(
+    settings: Settings, followed: FollowedFile, stop: threading.Event, declared: "ConsumerGroups | None", lease: "Lease | None"
+) -> int:
     beside = ThreadPoolExecutor(3)  # while the JVM starts
     algorithms = {group.algorithm for group in settings.groups}
     session = Future[SparkSession]()
     greeting = beside.submit(greet, settings, session.result)
     planner = beside.submit(kernels.prepare, SystemClock(), algorithms)
-    acted_on = beside.submit(others.acted_on, settings.served)
+    job_id = turn.job_id(settings.root)
+    its_turn = beside.submit(turn.take, settings, job_id, lease, stop)
     beside.shutdown(wait=False)  # what is wrong with the settings is said without waiting for the compiler
     try:
         spark = SparkSession.builder.appName("autoscaler").getOrCreate()
@@ -432,17 +451,16 @@ def _run(settings: Settings, followed: FollowedFile, declared: "ConsumerGroups |
     if not planner.done():
         log.info("the planner is being compiled, which takes one to two minutes after an installation or a change of it")
     log.info("%s", planner.result())
-    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    others.wait_for_end(settings.served, acted_on.result(), stop)
+    turn.wait_for(its_turn, settings.http.address, lease)
     if declared is not None:
         declared.heard(_HEARD_S)
         followed.look()
         settings = settings if followed.anew is None else _made_anew(followed)
     job = None
     while not stop.is_set():
-        job = Job(settings, spark, followed, stop, declared)
+        job = Job(settings, spark, followed, stop, job_id=job_id, declared=declared, lease=lease)
         _run_until_over(job, spark)
         if stop.is_set() or job.exit_code not in {0, Exit.UNWRITTEN} or followed.anew is None:
             break  # rows that cannot be written end no job that is only made anew: its journal keeps what acted

@@ -48,7 +48,8 @@ def test_the_query_goes_on_with_a_checkpoint_in_the_store(spark: "SparkSession",
     assert first.known, "the window is there still"
     assert not list(tmp_path.rglob("offsets")), "nothing of it is on this machine"
     assert claim(files, tmp_path / "checkpoint.lock", clusters=["kafka"], buckets=4) == {"kafka": 0}
-    assert files.names() == ["autoscaler.json"], "another number of buckets: it begins anew"
+    assert sorted(files.names()) == ["autoscaler.json", "set-aside"], "another number of buckets: it begins anew"
+    assert {"commits", "metadata", "offsets", "state"} <= set(files.names("set-aside")), "the old one can be looked at"
     assert json.loads(files.read("autoscaler.json") or b"")["measure.buckets"] == 4
 
 

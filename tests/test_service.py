@@ -51,24 +51,49 @@ def test_a_job_that_is_told_to_end_while_another_controller_acts_has_taken_over_
     builder: Any = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=lambda: session))
     waited: list[tuple[str, ...]] = []
 
-    def wait(_served: object, found: tuple[str, ...], stop: threading.Event) -> None:
+    def wait(_served: object, _job: object, found: tuple[str, ...], stop: threading.Event) -> None:
         waited.append(found)
         stop.set()
 
     monkeypatch.setattr(service, "greet", lambda *_: None)
     monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
-    monkeypatch.setattr(service, "Job", lambda *_: pytest.fail("it began to act"))
+    monkeypatch.setattr(service, "Job", lambda *_, **__: pytest.fail("it began to act"))
     monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
     monkeypatch.setattr("autoscaler.service.file_systems.check", lambda *_: None)
     monkeypatch.setattr("autoscaler.service.query.prepare", lambda *_: None)
-    monkeypatch.setattr("autoscaler.adapters.control_log.others.acted_on", lambda _: ("orders",))
+    monkeypatch.setattr("autoscaler.adapters.control_log.others.acted_on", lambda *_: ("orders",))
     monkeypatch.setattr("autoscaler.adapters.control_log.others.wait_for_end", wait)
     file = tmp_path / "autoscaler.yaml"
     file.write_text(yaml.safe_dump({**MINIMAL, "state_dir": str(tmp_path)}), encoding="utf-8")
     settings = load(file)
     assert service.run(settings, FollowedFile(file, settings)) == 0
     assert (waited, ended) == ([("orders",)], ["Spark"])
+
+
+@pytest.mark.parametrize(("lost", "code"), [(False, 0), (True, Exit.FENCED)])
+def test_a_job_gives_its_lease_back_and_tells_by_its_exit_code_that_another_one_has_taken_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, lost: bool, code: int
+) -> None:
+    lease: Any = SimpleNamespace(take=lambda _: False, lost=lost, lapsed=False, waits_for="", closed=[])
+    lease.close = lambda: lease.closed.append(True)
+    named: list[str] = []
+
+    def of_job(_: object, name: str, _clock: object) -> object:
+        named.append(name)
+        return lease
+
+    def ended(_s: object, _f: object, stop: threading.Event, _d: object, its: object) -> int:
+        assert its is lease
+        assert not stop.is_set()
+        return 0
+
+    monkeypatch.setattr("autoscaler.adapters.lease.of_job", of_job)
+    monkeypatch.setattr(service, "_run", ended)
+    file = write(tmp_path / "c.yaml", {**MINIMAL, "kubernetes": {"lease": "autoscaler"}})
+    settings = load(file)
+    assert service.run(settings, FollowedFile(file, settings)) == code
+    assert (named, lease.closed) == (["autoscaler"], [True])
 
 
 def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +110,7 @@ def test_a_query_that_ends_by_itself_is_noted_also_after_its_first_batch(tmp_pat
     stream: Any = SimpleNamespace(isActive=False, exception=lambda: "the commit log is damaged")
     monkeypatch.setattr(service, "greet", lambda *_: None)
     monkeypatch.setattr(service, "SparkSession", SimpleNamespace(builder=builder))
-    monkeypatch.setattr(service, "Job", lambda *_: job)
+    monkeypatch.setattr(service, "Job", lambda *_, **__: job)
     monkeypatch.setattr(service, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr(service, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
     monkeypatch.setattr("autoscaler.service.kernels.prepare", lambda *_: "")
@@ -124,7 +149,7 @@ def test_a_job_that_is_made_anew_goes_on_with_other_groups_also_when_rows_wait(
     followed: Any = SimpleNamespace(anew=settings, made_anew=lambda: settings)
     made: list[SimpleNamespace] = []
 
-    def make(_s: object, _spark: object, _f: object, stop: threading.Event, _d: object) -> SimpleNamespace:
+    def make(_s: object, _spark: object, _f: object, stop: threading.Event, **_: object) -> SimpleNamespace:
         made.append(SimpleNamespace(stop=stop, exit_code=Exit.UNWRITTEN if left else 0, clock=None))
         return made[-1]
 

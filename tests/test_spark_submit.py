@@ -1,5 +1,6 @@
 """spark-submit.sh with a stand-in for Spark: real bash, real processes, real signals."""
 
+import configparser
 import json
 import os
 import signal
@@ -218,8 +219,8 @@ def test_python_on_this_machine_comes_from_the_projects_daemon_whatever_spark_as
 
 def test_a_log_as_json_has_the_scripts_own_lines_and_those_of_spark_as_objects(script: Script) -> None:
     script.config.write_text(script.config.read_text(encoding="utf-8") + "\nlog: {format: json}\n", encoding="utf-8")
-    script.plan(77)
-    assert script.run().returncode == 77
+    script.plan(78)
+    assert script.run().returncode == 78
     own = [line for line in script.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
     assert [json.loads(line)["logger"] for line in own] == ["spark-submit.sh"] * len(own)
     assert "starting the job" in json.loads(own[0])["message"]
@@ -230,8 +231,8 @@ def test_a_log_as_json_has_the_scripts_own_lines_and_those_of_spark_as_objects(s
 def test_a_class_archive_is_written_by_an_orderly_end_and_read_afterwards(script: Script) -> None:
     archive = script.home / "classes.jsa"
     script.environment["AUTOSCALER_CLASS_ARCHIVE"] = str(archive)
-    script.plan(77, 0)
-    assert script.run().returncode == 77
+    script.plan(78, 0)
+    assert script.run().returncode == 78
     assert not archive.exists()  # whatever a failed run left may be half an archive
     assert script.run().returncode == 0
     assert archive.read_text(encoding="utf-8") == "classes"
@@ -286,16 +287,32 @@ def test_it_starts_a_failed_job_again_and_pauses_longer_each_time(script: Script
     assert (standing.said.state, standing.said.restarts, standing.said.exit_code, standing.held) == ("ended", 3, 0, False)
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [(74, "could not write rows of its audit"), (77, "another controller has taken over"), (78, "refused its settings")],
-)
+@pytest.mark.parametrize(("code", "says"), [(74, "could not write rows of its audit"), (78, "refused its settings")])
 def test_it_does_not_start_again_what_a_start_cannot_help(script: Script, code: int, says: str) -> None:
     script.plan(code)
     done = script.run()
     assert done.returncode == code
     assert says in done.stderr
     assert len(script.starts()) == 1
+
+
+def test_a_job_that_was_fenced_is_started_again_to_wait_for_the_other_one(script: Script) -> None:
+    script.plan(77, 0)
+    done = script.run()
+    assert done.returncode == 0
+    assert "another controller has taken over: the next start waits until that one has ended" in done.stderr
+    assert len(script.starts()) == 2
+
+
+def test_systemd_starts_again_what_the_script_would() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "conf" / "systemd" / "autoscaler.service", encoding="utf-8")
+    service = unit["Service"]
+    assert service["RestartPreventExitStatus"].split() == ["74", "78"]
+    assert service["KillMode"] == "process", "consumers go on"
+    assert int(service["TimeoutStopSec"]) > 45, "the script kills a job that does not end in 45 s"
+    assert service["ExecStart"].split()[0].endswith("/spark-submit.sh")
 
 
 def test_output_is_appended_over_restarts_and_runs(script: Script) -> None:

@@ -4,6 +4,7 @@ Stands beside the path: every part that needs time is given a ``Clock``. Must no
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,6 +27,19 @@ class SystemClock:
         """
         raw = getattr(time, "CLOCK_MONOTONIC_RAW", None)  # Linux only
         return time.monotonic() if raw is None else time.clock_gettime(raw)
+
+
+def never_slow() -> Callable[[], float]:
+    """Return a clock of seconds since this call that is never slower than real time, to say that a lease of one's own holds.
+
+    On Linux the greater of two: one goes on in suspend and may be slewed, the other is never slewed.
+    """
+    sources = [getattr(time, name) for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW") if hasattr(time, name)]
+    if not sources:
+        began = time.monotonic()
+        return lambda: time.monotonic() - began
+    origins = [(source, time.clock_gettime(source)) for source in sources]
+    return lambda: max(time.clock_gettime(source) - origin for source, origin in origins)
 
 
 def boot_id() -> str:

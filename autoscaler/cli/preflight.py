@@ -86,8 +86,8 @@ def _client(data: Mapping[str, object]) -> tuple[str, ...]:
     wanted = [(i, kind) for i, kind in enumerate(kinds) if kind in {"deployment", "scale"} and not there]
     missing = [f"groups.{i}.workers.kind: {kind} {said}" for i, kind in wanted]
     declared = data.get("kubernetes")
-    if isinstance(declared, Mapping) and declared.get("consumer_groups") and not there:
-        missing.append(f"kubernetes.consumer_groups: {said}")
+    used = [name for name in ("consumer_groups", "lease") if isinstance(declared, Mapping) and declared.get(name)]
+    missing += [f"kubernetes.{name}: {said}" for name in used if not there]
     return (*missing, *_kubeconfigs(data))
 
 

@@ -327,7 +327,7 @@ class Settings(BaseModel):
     notify: Notify = Notify()
     """what the job tells elsewhere when it happens: a webhook, Slack, CloudEvents; off by default"""
     kubernetes: Kubernetes = Kubernetes()
-    """groups that are declared as resources of Kubernetes, besides those of this file; off by default"""
+    """groups that are declared as resources of Kubernetes, besides those of this file; the job's Lease there; off by default"""
     log: Log = Log()
     """how the job's log is written"""
 

@@ -20,6 +20,7 @@ class Placement:
     group: str
     valid_s: float  # for how long it counts after it was written, if it is not written again
     owners: Mapping[Tp, str]  # name of the member that is to hold a partition
+    writer: str = ""  # id of the job that wrote it, the same over its restarts; earlier releases did not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def encode(placement: Placement) -> bytes:
     owners: dict[str, dict[str, list[int]]] = {}
     for (topic, partition), name in sorted(placement.owners.items()):
         owners.setdefault(name, {}).setdefault(topic, []).append(partition)
-    fields = {"v": _VERSION, "valid_s": placement.valid_s, "owners": owners}
+    fields = {"v": _VERSION, "valid_s": placement.valid_s, "owners": owners, "writer": placement.writer}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -80,7 +81,7 @@ def decode(group: str, value: bytes) -> Placement:
         if fields["v"] != _VERSION:
             raise ValueError(f"version {fields['v']}, this library knows {_VERSION}")
         owners = {(t, int(p)): str(name) for name, topics in fields["owners"].items() for t, ps in topics.items() for p in ps}
-        return Placement(group=group, valid_s=float(fields["valid_s"]), owners=owners)
+        return Placement(group=group, valid_s=float(fields["valid_s"]), owners=owners, writer=str(fields.get("writer", "")))
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
         raise ValueError(f"no placement: {type(e).__name__}: {e}") from e
 

@@ -42,6 +42,10 @@ class Files(Protocol):
         """Return what a directory holds; nothing if there is none."""
         ...
 
+    def move(self, name: str, to: str) -> None:
+        """Move a file, or a directory with all that it holds, to where nothing is."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with all that it holds."""
         ...
@@ -75,6 +79,12 @@ class LocalFiles:
         """Return what a directory holds, see ``Files``."""
         place = self._root / name
         return [p.name for p in place.iterdir()] if place.is_dir() else []
+
+    def move(self, name: str, to: str) -> None:
+        """Move a file or a directory, see ``Files``."""
+        place = self._root / to
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (self._root / name).rename(place)
 
     def remove(self, name: str) -> None:
         """Remove a file or a directory, see ``Files``."""
@@ -124,7 +134,17 @@ class HadoopFiles:
         """Return what a directory holds, see ``Files``."""
         with self._reached():
             files, path = self._at(name)
-            return [s.getPath().getName() for s in files.listStatus(path)] if files.exists(path) else []
+            found = files.listStatus(path) if files.exists(path) else ()
+            return list({s.getPath().getName(): None for s in found})  # a store may list a directory and its mark
+
+    def move(self, name: str, to: str) -> None:
+        """Move a file or a directory, see ``Files``; in an object store a copy, which a later call goes on with."""
+        with self._reached():
+            (files, path), (_, place) = self._at(name), self._at(to)
+            files.mkdirs(place.getParent())
+            files.delete(place, True)  # what a call that was killed has copied: the rest is where it was
+            if not files.rename(path, place):
+                raise TransientError(f"{self._setting} {path} cannot be moved to {place}")
 
     def remove(self, name: str) -> None:
         """Remove a file or a directory, see ``Files``."""

@@ -2,7 +2,8 @@
 
 Also which cluster's state lies where in it: each has a range of ``measure.buckets`` buckets for itself, given once by its name
 and never again to another, so that clusters may be added, reordered, taken out and put back without their states ever meeting.
-A checkpoint holds what one window of measuring brings back: one that cannot be continued is replaced, and the log says why.
+A checkpoint holds what one window of measuring brings back: one that cannot be continued is set aside and begun anew, and the
+log says why and where the old one is.
 Knows no Spark, so that a wrong one on this machine is named before Spark is loaded; the job looks through Hadoop's file system.
 """
 
@@ -22,6 +23,8 @@ _FILE = "autoscaler.json"
 _CLUSTERS, _ONE = "clusters", "cluster.name"  # the latter in checkpoints that were begun for one cluster: it has the first range
 _BUCKETS, _FORMAT, _TABLES = "measure.buckets", "state format", "state tables"
 _ENDED, _UNUSABLE = "ended at", "unusable"  # a query has ended by itself: at which batch, and why
+_LEAVING = "being set aside"  # a start that was killed meanwhile is to move the rest only
+_ASIDE = "set-aside"  # a directory in the checkpoint, to which Spark pays no attention
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,8 @@ def claim(files: Files, lock: Path, *, clusters: Iterable[str], buckets: int) ->
     """Return each cluster's place in a checkpoint: its range of buckets begins at so many times ``buckets``.
 
     What a new checkpoint belongs to is written down, and clusters that an existing one does not know are added. One that cannot
-    be continued (another bucket count, a state format that this release cannot read, damaged) is replaced by a new one.
+    be continued (another bucket count, a state format that this release cannot read, damaged) is set aside, in the place of what
+    was set aside before, and a new one begun.
 
     Args:
         files: The checkpoint's.
@@ -49,8 +53,9 @@ def claim(files: Files, lock: Path, *, clusters: Iterable[str], buckets: int) ->
     if why := _obstacle(said, buckets):
         if not alone:
             raise TransientError(f"checkpoint {files.where} is to be replaced ({why}), but another job uses it")
-        log.warning("checkpoint %s is replaced: %s; rates start anew and are known again within one window", files.where, why)
-        _empty(files, why)
+        _set_aside(files, said, why)
+        anew = "rates start anew and are known again within one window"
+        log.warning("checkpoint %s is replaced: %s; %s; the old one is in %s/%s", files.where, why, anew, files.where, _ASIDE)
         said = {}
     elif said and _head(said) != LAYOUT:
         log.info("checkpoint %s: the window's state of another release (format %s) is taken over", files.where, said[_FORMAT])
@@ -143,9 +148,11 @@ def _locked(lock: Path) -> bool:
     return True
 
 
-def _empty(files: Files, why: str) -> None:
-    """Remove all of a checkpoint but our file, which says so first: one that is killed within it goes on with it later."""
-    _write(files, {_UNUSABLE: why})
+def _set_aside(files: Files, said: Mapping[str, Any], why: str) -> None:
+    """Move all of a checkpoint aside, but our file, which says so first: one that is killed within it goes on with it later."""
+    if _LEAVING not in said:
+        files.remove(_ASIDE)
+        _write(files, {**said, _UNUSABLE: why, _LEAVING: True})
     for name in files.names():
-        if name != _FILE:
-            files.remove(name)
+        if name not in {_FILE, _ASIDE}:
+            files.move(name, f"{_ASIDE}/{name}")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,12 @@ def seat(member: str, *owned: Tp, name: str | None = None, topics: Collection[st
 def test_what_is_written_is_read() -> None:
     wanted = placement(a0="x", a1="y", b7="x")
     assert decode("g", encode(wanted)) == wanted
+    named = replace(wanted, writer="a job")
+    assert decode("g", encode(named)) == named
+
+
+def test_a_placement_of_an_earlier_release_names_no_writer() -> None:
+    assert decode("g", b'{"v":1,"valid_s":60,"owners":{"x":{"a":[0]}}}').writer == ""
     assert json.loads(key_of("a group")) == ["placement", "a group"]
 
 

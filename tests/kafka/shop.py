@@ -42,12 +42,15 @@ class Shop:
     broker: Cluster
     directory: Path
     handover: Mapping[str, object] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)  # checkpoint and tables, where they lie elsewhere
+    options: tuple[str, ...] = ()  # of spark-submit
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _known: list[dict[str, object]] = field(default_factory=list)  # cycles that were read so far
     _at: int = 0  # where the next one begins in their file
 
     def __post_init__(self) -> None:
         (self.directory / "processed").mkdir()
+        self.tables = self.places.get("tables", str(self.directory / "state" / "tables"))
         self.config = self.directory / "config.yaml"
         environment = {"CONSUMER_LOG_DIR": str(self.directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY)}
         group = {
@@ -60,6 +63,7 @@ class Shop:
                 {
                     "clusters": [{"connection": {"bootstrap.servers": self.broker.bootstrap}}],
                     "state_dir": str(self.directory / "state"),
+                    **self.places,
                     "measure": {"window": "5s"},
                     "audit": {"flush": f"{FLUSH_S:.0f}s"},
                     **({"handover": dict(self.handover)} if self.handover else {}),
@@ -75,7 +79,7 @@ class Shop:
         return child
 
     def start_job(self) -> subprocess.Popen[bytes]:
-        return self.spawn("job", str(ROOT / "spark-submit.sh"), "--config", str(self.config))
+        return self.spawn("job", str(ROOT / "spark-submit.sh"), "--config", str(self.config), *self.options)
 
     def produce(self, name: str, bytes_per_s: float) -> subprocess.Popen[bytes]:
         return self.produce_moments(name, [{"at_s": 0, "bytes_per_s": [bytes_per_s / PARTITIONS] * PARTITIONS}], 600)
@@ -104,9 +108,7 @@ class Shop:
     def recorded(self) -> float:
         """Return the time of the latest cycle that has its row; 0 before the first."""
         try:
-            times = (
-                DeltaTable(str(self.directory / "state" / "tables" / "loads")).to_pyarrow_table(columns=["at"])["at"].to_pylist()
-            )
+            times = DeltaTable(f"{self.tables}/loads").to_pyarrow_table(columns=["at"])["at"].to_pylist()
         except TableNotFoundError:
             return 0.0
         return max((at.timestamp() for at in times), default=0.0)
@@ -187,7 +189,7 @@ class Shop:
         produced.write_text(json.dumps({"partitions": {p: [n] for p, n in enumerate(acknowledged)}}) + "\n")
         run = Run(
             bootstrap=self.broker.bootstrap, topic=TOPIC, group=GROUP, window_s=5, usable_bytes_per_s=0.8 * CAPACITY,
-            load_from_s=began, load_to_s=ended, logs=self.directory / "processed", tables=self.directory / "state" / "tables",
+            load_from_s=began, load_to_s=ended, logs=self.directory / "processed", tables=self.tables,
             cycles=self.directory / "state" / "logs" / "cycles.jsonl", produced=produced,
             flush_s=FLUSH_S + COMMIT_S, paused=paused,
         )  # fmt: skip

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from deltalake import DeltaTable
 from autoscaler import jars
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
+from tests.kafka.machines import python_of_another_machine
 from tests.kafka.measuring import Load
 from tests.until import until
 
@@ -37,23 +37,6 @@ pathlib.Path.read_text = lambda self, *a, **k: f"machine {{number}}" if self.nam
 """
 
 
-def python_of_another_machine(place: Path) -> Path:
-    """Return a Python that is this one for the driver; executors get its libraries, no package and no variable of the driver."""
-    venv.create(place, symlinks=True)
-    (libraries,) = place.glob("lib/python3*/site-packages")
-    (real,) = (Path(p) for p in sys.path if p.endswith("site-packages"))
-    for library in real.iterdir():
-        if not library.name.startswith(("__editable__", "kafka_group_autoscaler", "a1_coverage", "distutils-precedence")):
-            (libraries / library.name).symlink_to(library)
-    (place / "belief").mkdir()
-    (place / "belief" / "sitecustomize.py").write_text(BELIEF, encoding="utf-8")
-    program = place / "python"
-    theirs = f'unset {VARIABLE}; export PYTHONPATH={place}/belief:$PYTHONPATH; exec {place}/bin/python "$@"'
-    program.write_text(f'#!/bin/sh\ncase $PWD in */app-*/*) {theirs} ;; esac\nexec {sys.executable} "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    return program
-
-
 class Job:
     """spark-submit.sh with ``local-cluster``: two executors of one core."""
 
@@ -63,7 +46,7 @@ class Job:
         self.home.mkdir()
         for part in jars.spark_home().iterdir():
             (self.home / part.name).symlink_to(part)
-        self.python = python_of_another_machine(place / "python")
+        self.python = python_of_another_machine(place / "python", unset=VARIABLE, belief=BELIEF)
         self.settings: dict[str, Any] = {
             "clusters": [{"connection": {**broker.connection(), "client.id": f"env:{VARIABLE}"}}],
             "state_dir": str(place / "state"),

@@ -9,13 +9,16 @@ import pytest
 
 from autoscaler.adapters.clock import SystemClock
 from autoscaler.adapters.control_log import others
+from autoscaler.adapters.control_log.placement_publisher import KafkaPlacements
 from autoscaler.adapters.control_log.watch import ControlLogs, KafkaWatch
 from autoscaler.config.settings import Settings
 from autoscaler.devtools.broker import Broker
+from autoscaler.model import TopicPartition
 from tests.contracts.publishers import KafkaWorld
 from tests.until import until
 
 MakeTopic = Callable[..., str]
+ME = "this job"
 
 
 @pytest.fixture
@@ -25,13 +28,20 @@ def world(broker: Broker, make_topic: MakeTopic, group: str) -> Iterator[KafkaWo
     made.close()
 
 
-def settings(connection: Mapping[str, object], topic: str, place: Path, **modes: str) -> Settings:
+def settings(connection: Mapping[str, object], topic: str, place: Path, *, assignment: str = "managed", **modes: str) -> Settings:
     workers = {"command": ["{python}", "consumer.py"]}
     return Settings.model_validate({
         "clusters": [{"connection": connection}],
         "state_dir": str(place),
         "groups": [
-            {"group": g.replace("_", "-"), "topics": [topic], "mode": mode, "capacity_bytes_per_s": 1e6, "workers": workers}
+            {
+                "group": g.replace("_", "-"),
+                "topics": [topic],
+                "mode": mode,
+                "assignment": assignment,
+                "capacity_bytes_per_s": 1e6,
+                "workers": workers,
+            }
             for g, mode in modes.items()
         ],
     })  # fmt: skip
@@ -65,7 +75,7 @@ def test_a_cluster_without_a_control_log_has_no_controller(own_broker: Broker) -
 def test_a_cluster_that_is_away_holds_no_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     away = settings({"bootstrap.servers": "127.0.0.1:1"}, "orders", tmp_path, g="act")
     with caplog.at_level(logging.INFO):
-        assert others.acted_on(away.served) == ()
+        assert others.acted_on(away.served, ME) == ()
     assert "cluster kafka: whether another controller acts on its groups is not known" in caplog.text
 
 
@@ -75,10 +85,10 @@ def test_a_job_waits_until_the_other_controller_has_ended_and_fences_it_not(
     monkeypatch.setattr(others, "_AGAIN_S", 0.1)
     ours = settings(world.broker.connection(), world.topic, tmp_path, **{world.group.replace("-", "_"): "act"})
     stop = threading.Event()
-    found = others.acted_on(ours.served)
+    found = others.acted_on(ours.served, ME)
     assert found == (world.group,)
     with caplog.at_level(logging.INFO):
-        waiting = threading.Thread(target=others.wait_for_end, args=(ours.served, found, stop))
+        waiting = threading.Thread(target=others.wait_for_end, args=(ours.served, ME, found, stop))
         waiting.start()
         said = f"another controller acts on {world.group}: this job does nothing until that one has ended"
         until("it says so", lambda: said in caplog.text)
@@ -93,9 +103,34 @@ def test_a_job_waits_until_the_other_controller_has_ended_and_fences_it_not(
 def test_a_job_that_is_told_to_end_waits_no_longer(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
-    others.wait_for_end(settings({"bootstrap.servers": "127.0.0.1:1"}, "orders", tmp_path, g="act").served, ("g",), stop)
+    others.wait_for_end(settings({"bootstrap.servers": "127.0.0.1:1"}, "orders", tmp_path, g="act").served, ME, ("g",), stop)
 
 
 def test_groups_that_are_only_advised_wait_for_no_controller(world: KafkaWorld, tmp_path: Path) -> None:
     ours = settings(world.broker.connection(), world.topic, tmp_path, **{world.group.replace("-", "_"): "advise"})
-    assert others.acted_on(ours.served) == ()
+    assert others.acted_on(ours.served, ME) == ()
+
+
+def test_a_placed_group_is_acted_on_by_the_job_that_wrote_its_latest_placement_lately(
+    broker: Broker, make_topic: MakeTopic, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(partitions=4)
+    name = group.replace("-", "_")
+    ours = settings(broker.connection(), topic, tmp_path, assignment="native", **{name: "act"}).served
+    assert others.acted_on(ours, ME) == (), "none was ever written"
+    mine = KafkaPlacements(broker.connection(), group, writer=ME)
+    other = mine
+    try:
+        mine.publish({TopicPartition(topic=topic, partition=0): "a"})
+        assert others.acted_on(ours, ME) == (), "it was this job's former life"
+        assert others.acted_on(ours, "another job") == (group,)
+        other = KafkaPlacements(broker.connection(), group, writer="another job")
+        other.publish({TopicPartition(topic=topic, partition=0): "b"})
+        assert others.acted_on(ours, ME) == (group,), "the latest counts"
+        advised = settings(broker.connection(), topic, tmp_path, assignment="native", **{name: "advise"}).served
+        assert others.acted_on(advised, ME) == ()
+        monkeypatch.setattr(others, "_WRITTEN_S", 0.0)
+        assert others.acted_on(ours, ME) == (), "it has not been written again"
+    finally:
+        other.close()
+        mine.close()

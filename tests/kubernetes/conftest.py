@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from tests.docs.manifests import BUILD as HELM
 from tests.kubernetes.control_plane import BUILD, NO_GO, ControlPlane
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.namespace import IMAGES, Namespace
@@ -29,6 +30,16 @@ def control_plane(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """One control plane, shared by the whole run; who kills the API server starts it again."""
     with ControlPlane(binary, tmp_path_factory.mktemp("control-plane")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm's binary, with which docker/chart is rendered and installed; built where it is not in the cache."""
+    done = subprocess.run([HELM], capture_output=True, text=True, check=False)
+    if done.returncode == NO_GO:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
 
 
 @pytest.fixture(scope="session")

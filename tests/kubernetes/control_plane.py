@@ -116,14 +116,14 @@ class ControlPlane:
 
     # --- its parts ---
 
-    def rights_used(self, namespace: str, *, refused_too: bool = False) -> set[tuple[str, str, str]]:
-        """Return what a namespace's default service account has asked of resources and was answered well.
+    def rights_used(self, namespace: str, *, account: str = "default", refused_too: bool = False) -> set[tuple[str, str, str]]:
+        """Return what a namespace's service account has asked of resources and was answered well.
 
         What every account may look up, which kinds there are, is no right of its own. With ``refused_too`` it may have been
         refused some, which do not count.
         """
-        account = f"system:serviceaccount:{namespace}:default"
-        asked = [e for e in self.audit_log() if e["user"].get("username") == account and "objectRef" in e]
+        user = f"system:serviceaccount:{namespace}:{account}"
+        asked = [e for e in self.audit_log() if e["user"].get("username") == user and "objectRef" in e]
         if refused_too:
             asked = [e for e in asked if e["responseStatus"]["code"] != HTTPStatus.FORBIDDEN]
         assert all(e["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST for e in asked), asked

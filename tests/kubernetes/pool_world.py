@@ -16,6 +16,7 @@ from autoscaler.adapters.kubernetes.followed import Followed
 from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool
 from autoscaler.adapters.workers.pods.pod import COST, SLOT
 from autoscaler.config.settings import DeploymentWorkers
+from autoscaler.ports import MayAct, unlimited
 from tests.contracts.pool_contract import look
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kubelet import Kubelet
@@ -97,12 +98,12 @@ class PodWorld:
         """Return the working directory of a pod's container."""
         return next(n.directory / uid for n in self.nodes if n.process_of(uid))
 
-    def made(self, token: str | None = None, deployment: str = NAME) -> DeploymentPool:
+    def made(self, token: str | None = None, deployment: str = NAME, may_act: MayAct = unlimited) -> DeploymentPool:
         """Return a pool that connects with a token; as an administrator without one."""
         file = self.directory / f"kubeconfig-{len(self._pools)}"
         file.write_text(json.dumps(self.control_plane.kubeconfig(token)), encoding="utf-8")
         settings = DeploymentWorkers(deployment=deployment, namespace=self.namespace.name, kubeconfig=str(file))
-        self._pools.append(DeploymentPool(group="g", settings=settings, clock=SystemClock()))
+        self._pools.append(DeploymentPool(group="g", settings=settings, clock=SystemClock(), may_act=may_act))
         return self._pools[-1]
 
     def restart(self) -> None:

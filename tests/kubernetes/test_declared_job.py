@@ -2,44 +2,21 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from autoscaler.devtools.broker import Broker
 from tests.conftest import create_topic
-from tests.kafka.shop import CAPACITY, PARTITIONS, TOPIC, Shop
+from tests.kafka.shop import PARTITIONS, TOPIC
 from tests.kubernetes.consumer_groups import ConsumerGroups, Kind
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.namespace import Namespace
-from tests.kubernetes.pool_world import WORKER
+from tests.kubernetes.pod_shop import NAME, SPEC, PodShop, ready
 from tests.until import until
-
-NAME = "orders"
-
-
-@dataclass
-class PodShop(Shop):
-    """A shop whose consumers are pods, and whose file names no group."""
-
-    kubernetes: Mapping[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settings = yaml.safe_load(self.config.read_text())
-        self.config.write_text(yaml.safe_dump({**settings, "groups": [], "kubernetes": dict(self.kubernetes)}))
-
-    def end_workers(self) -> None:
-        """Leave them: they go with their namespace."""
-
-    def logged(self) -> str:
-        file = self.directory / "state" / "logs" / "job.log"
-        return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 @pytest.fixture
@@ -47,19 +24,13 @@ def shop(own_broker: Broker, control_plane: ControlPlane, namespace: Namespace, 
     create_topic(own_broker, TOPIC, PARTITIONS)
     access = tmp_path / "kubeconfig"
     access.write_text(json.dumps(control_plane.kubeconfig()), encoding="utf-8")
-    kubernetes = {"consumer_groups": namespace.name, "kubeconfig": str(access)}
     Kind(control_plane.connect()).install()
-    it = PodShop(own_broker, tmp_path, kubernetes=kubernetes)
+    it = PodShop(own_broker, tmp_path)
+    settings = yaml.safe_load(it.config.read_text())
+    kubernetes = {"consumer_groups": namespace.name, "kubeconfig": str(access)}
+    it.config.write_text(yaml.safe_dump({**settings, "groups": [], "kubernetes": kubernetes}))
     yield it
     it.close()
-
-
-def variables(shop: Shop) -> Sequence[dict[str, Any]]:
-    given = {
-        "AUTOSCALER_BOOTSTRAP": shop.broker.bootstrap, "AUTOSCALER_GROUP": NAME, "AUTOSCALER_TOPICS": TOPIC,
-        "CONSUMER_LOG_DIR": str(shop.directory / "processed"), "CONSUMER_BYTES_PER_S": str(CAPACITY),
-    }  # fmt: skip
-    return [*WORKER, *({"name": name, "value": value} for name, value in given.items())]
 
 
 @pytest.mark.spark
@@ -71,12 +42,10 @@ def test_a_group_is_measured_scaled_told_of_and_let_go_by_its_resource(
     shop.produce("steady", 150_000)
     supervisor = shop.start_job()
     until("the job waits for a group", shop.logged, lambda text: "there is no group yet" in text)
-    namespace.deployment("orders-consumer", 0, image="consumer", environment=variables(shop))
+    namespace.deployment("orders-consumer", 0, image="consumer", environment=shop.variables())
 
-    workers = {"kind": "deployment", "deployment": "orders-consumer"}
-    spec = {"topics": [TOPIC], "mode": "act", "max_consumers": 4, "capacity": {"bytes_per_s": int(CAPACITY)}, "workers": workers}
-    at = time.time()
-    resources.make({**spec, "workers": {**workers, "deployment": "missing"}}, NAME)
+    workers = SPEC["workers"]
+    resources.make({**SPEC, "workers": {**workers, "deployment": "missing"}}, NAME)
     said = until("what is missing is told", lambda: resources.condition("Ready"), lambda c: "no Deployment missing" in str(c))
     assert said["status"] == "False"
 
@@ -98,7 +67,3 @@ def test_a_group_is_measured_scaled_told_of_and_let_go_by_its_resource(
     assert len(namespace.until_ready(2)) == 2, "consumers stay"
     supervisor.terminate()
     assert supervisor.wait(60) == 0
-
-
-def ready(resources: ConsumerGroups) -> bool:
-    return resources.condition("Ready").get("status") == "True"

@@ -9,50 +9,36 @@ import pytest
 import yaml
 
 from autoscaler.config.settings import load
+from tests.kubernetes.dry_run import tried
 from tests.kubernetes.namespace import Namespace
 from tests.kubernetes.pool_world import ROOT, roles_of_the_page
 
+
+def suffix(manifest: Mapping[str, Any]) -> str:
+    """Return what its name adds to that of the job."""
+    return str(manifest["metadata"]["name"]).removeprefix("autoscaler")
+
+
 FILES = sorted((ROOT / "conf" / "kubernetes").rglob("*.yaml"))
 MANIFESTS: Mapping[str, dict[str, Any]] = {
-    f"{'' if file.parent.name == 'kubernetes' else f'{file.parent.name}/'}{file.stem}-{m['kind']}": m
+    f"{'' if file.parent.name == 'kubernetes' else f'{file.parent.name}/'}{file.stem}-{m['kind']}{suffix(m)}": m
     for file in FILES
     for m in yaml.safe_load_all(file.read_text(encoding="utf-8"))
 }
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "job"}}
 
 
-def tried(namespace: Namespace, manifest: Mapping[str, Any]) -> tuple[int, str]:
-    """Have a manifest checked as if it were made, a field that the API does not know too, and return what is answered.
-
-    It is sent as it is: the client's own methods would leave fields out.
-    """
-    api, version, kind = namespace.core.api_client, manifest["apiVersion"], manifest["kind"]
-    plural = "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
-    base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-    within = "" if kind == "CustomResourceDefinition" else f"/namespaces/{namespace.name}"
-    asked = api.param_serialize(
-        "POST",
-        f"{base}{within}/{plural}",
-        query_params=[("dryRun", "All"), ("fieldValidation", "Strict")],
-        header_params={"Accept": "application/json", "Content-Type": "application/json"},
-        body=dict(manifest),
-        auth_settings=["BearerToken"],
-    )
-    answer = api.call_api(*asked)
-    return int(answer.status), answer.read().decode()
-
-
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_a_manifest_is_taken(namespace: Namespace, name: str) -> None:
-    status, said = tried(namespace, MANIFESTS[name])
-    there = name == "consumer-groups/crd-CustomResourceDefinition" and status == HTTPStatus.CONFLICT  # installed by other tests
+    status, said = tried(namespace.core.api_client, MANIFESTS[name], namespace.name)
+    there = name.startswith("consumer-groups/crd") and status == HTTPStatus.CONFLICT  # installed by other tests
     assert status == HTTPStatus.CREATED or there, said
 
 
 def test_a_field_that_is_misspelt_would_be_refused(namespace: Namespace) -> None:
     deployment = yaml.safe_load(yaml.safe_dump(MANIFESTS["job-Deployment"]))
     deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
-    status, said = tried(namespace, deployment)
+    status, said = tried(namespace.core.api_client, deployment, namespace.name)
     assert (status, "readynessProbe" in said) == (HTTPStatus.BAD_REQUEST, True), said
 
 
@@ -61,9 +47,9 @@ def test_the_pod_may_run_where_the_restricted_standard_is_enforced(namespace: Na
     namespace.core.patch_namespace(namespace.name, enforce)
     template = MANIFESTS["job-Deployment"]["spec"]["template"]
     spec = {**template["spec"], "serviceAccountName": "default"}  # its own is not there in a dry run
-    status, said = tried(namespace, {**POD, "spec": spec})
+    status, said = tried(namespace.core.api_client, {**POD, "spec": spec}, namespace.name)
     assert status == HTTPStatus.CREATED, said
-    status, said = tried(namespace, {**POD, "spec": {**spec, "securityContext": {}}})
+    status, said = tried(namespace.core.api_client, {**POD, "spec": {**spec, "securityContext": {}}}, namespace.name)
     assert (status, "restricted" in said) == (HTTPStatus.FORBIDDEN, True), said
 
 
@@ -98,6 +84,9 @@ def test_the_rights_are_those_of_the_page() -> None:
     account = MANIFESTS["job-Deployment"]["spec"]["template"]["spec"]["serviceAccountName"]
     assert account == MANIFESTS["rights-ServiceAccount"]["metadata"]["name"]
     binding, role = MANIFESTS["rights-RoleBinding"], MANIFESTS["rights-Role"]
+    lease, granted = MANIFESTS["job-Lease"]["metadata"]["name"], MANIFESTS["rights-Role-lease"]["rules"][0]
+    assert yaml.safe_load(MANIFESTS["configuration-ConfigMap"]["data"]["autoscaler.yaml"])["kubernetes"] == {"lease": lease}
+    assert granted["resourceNames"] == [lease]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account}]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert role["rules"] in [r["rules"] for r in roles_of_the_page().values()]

@@ -1,7 +1,6 @@
 """From load rows to values, and which checkpoint belongs to which settings."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -156,7 +155,9 @@ def test_a_checkpoint_that_cannot_be_continued_is_replaced_and_said_once(
     assert f"checkpoint {checkpoint} is replaced: " in line
     assert why in line
     assert "rates start anew and are known again within one window" in line
-    assert [f.name for f in checkpoint.iterdir()] == ["autoscaler.json"]
+    assert f"the old one is in {checkpoint}/set-aside" in line
+    assert sorted(f.name for f in checkpoint.iterdir()) == ["autoscaler.json", "set-aside"]
+    assert (checkpoint / "set-aside" / "offsets").is_dir()
 
 
 def test_a_checkpoint_is_replaced_when_the_query_has_ended_twice_without_a_batch(
@@ -181,7 +182,7 @@ def test_a_checkpoint_is_replaced_when_the_query_has_ended_twice_without_a_batch
 def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """The next start ends what was begun, whichever of the three steps the kill came before."""
+    """The next start ends what was begun, whichever of the three steps the kill came before, and all of the old one is kept."""
     checkpoint, left = begun(tmp_path, written(state_format=99)), steps
 
     def killed(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,7 +196,7 @@ def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
+        patch.setattr(Path, "rename", killed(Path.rename))
         patch.setattr(Path, "replace", killed(Path.replace))
         with pytest.raises(KeyboardInterrupt):
             claim(checkpoint, clusters=["kafka"], buckets=1)
@@ -204,6 +205,17 @@ def test_who_is_killed_while_a_checkpoint_is_replaced_leaves_none_or_the_old_one
     assert claim(checkpoint, clusters=["kafka"], buckets=1) == {"kafka": 0}
     assert [f.name for f in checkpoint.iterdir() if f.suffix == ".json"] == ["autoscaler.json"]
     assert not (checkpoint / "offsets").exists()
+    assert (checkpoint / "set-aside" / "offsets").is_dir()
+
+
+def test_only_the_latest_checkpoint_that_was_set_aside_is_kept(tmp_path: Path) -> None:
+    checkpoint = begun(tmp_path, written(state_format=99))
+    (checkpoint / "commits").mkdir()
+    claim(checkpoint, clusters=["kafka"], buckets=1)
+    assert sorted(f.name for f in (checkpoint / "set-aside").iterdir()) == ["commits", "offsets"]
+    (checkpoint / "offsets").mkdir()
+    claim(checkpoint, clusters=["kafka"], buckets=4)
+    assert sorted(f.name for f in (checkpoint / "set-aside").iterdir()) == ["offsets"]
 
 
 def test_a_checkpoint_that_another_job_uses_is_not_replaced_until_that_has_ended(tmp_path: Path) -> None:

@@ -20,15 +20,23 @@ _RENEWALS = 4.0  # within the time for which a placement counts
 class KafkaPlacements:
     """Publishes the placement of one group; members follow it for ``valid_s`` unless it is written again.
 
+    ``writer`` is the id of the job, by which ``others`` tells its former life from another job.
+
     Raises:
         TransientError: The brokers do not answer right now.
         SettingsError: They refuse.
     """
 
     def __init__(
-        self, connection: Connection, group: str, *, replication_factor: int | None = None, valid_s: float = 120.0
+        self,
+        connection: Connection,
+        group: str,
+        *,
+        writer: str = "",
+        replication_factor: int | None = None,
+        valid_s: float = 120.0,
     ) -> None:
-        self._group, self._valid_s = group, valid_s
+        self._group, self._writer, self._valid_s = group, writer, valid_s
         self._fenced = ""  # why nothing is written any more: a client that was refused once says something else from then on
         self._admin = admin_client(connection)
         found = ensure_control_topics(self._admin, lease_s=LEASE_S, replication_factor=replication_factor)
@@ -47,7 +55,7 @@ class KafkaPlacements:
         if self._transactions.unsure and not self._transactions.refused:
             self._take()
         named = {(p.topic, p.partition): name for p, name in owners.items()}
-        placement = Placement(group=self._group, valid_s=self._valid_s, owners=named)
+        placement = Placement(group=self._group, valid_s=self._valid_s, owners=named, writer=self._writer)
         try:
             self._transactions.commit([(key_of(self._group), encode(placement))])
         except TransientError as e:

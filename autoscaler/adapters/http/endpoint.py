@@ -14,7 +14,7 @@ from autoscaler.adapters.http.server import Answers, Health, Server
 from autoscaler.clients.secrets import referred
 from autoscaler.config.settings import Settings
 from autoscaler.model import HandoverDone, PartitionLoad
-from autoscaler.ports import Clock
+from autoscaler.ports import Clock, MayAct, unlimited
 
 _OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, without news: the page calls what it shows old
 
@@ -22,7 +22,15 @@ _OLD_CYCLES, _OLD_S = 5, 10.0  # so many cycles, and at least so many seconds, w
 class Endpoint:
     """Answers on the address that the configuration names, of what it is told."""
 
-    def __init__(self, settings: Settings, address: tuple[str, int], clock: Clock, backlog: Backlog, plans: Rows = list) -> None:
+    def __init__(  # noqa: PLR0917  what it is told of
+        self,
+        settings: Settings,
+        address: tuple[str, int],
+        clock: Clock,
+        backlog: Backlog,
+        plans: Rows = list,
+        may_act: MayAct = unlimited,
+    ) -> None:
         """Open nothing yet; ``address`` is host and port, ``plans`` reads rows of what is planned for brokers.
 
         Raises:
@@ -39,7 +47,7 @@ class Endpoint:
             old_s = max(_OLD_S, _OLD_CYCLES * settings.measure.trigger_s)
             self._board = Board(clock, backlog, (g.group for g in settings.groups), old_s=old_s)
         page = Page(self._board, BrokerPlans(clock, plans), anywhere=anywhere)
-        self._server = Server(address, Answers(self._metrics, health, clock, page), login)
+        self._server = Server(address, Answers(self._metrics, health, clock, page, may_act), login)
 
     def start(self) -> None:
         """Begin to answer, and to count the messages of the process' log."""

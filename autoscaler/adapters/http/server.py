@@ -4,6 +4,7 @@ An address that is taken, or not there yet, stops no job: it is said once, and t
 """
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from autoscaler.adapters.http.answer import Answer
 from autoscaler.adapters.http.login import MOST_BYTES, PATH, Login
 from autoscaler.adapters.http.metrics import JobMetrics
 from autoscaler.adapters.http.page import Page
-from autoscaler.ports import Clock
+from autoscaler.errors import TransientError
+from autoscaler.ports import Clock, MayAct, unlimited
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +39,9 @@ class Health:
     """When the job counts as well.
 
     Attributes:
-        groups: How many there are: the job is ready once each has been decided.
-        oldest_s: Age of the latest cycle of all, in seconds, from which on the job counts as stuck.
+        groups: How many there are: the job is ready once each has been decided, and something of one is measured.
+        oldest_s: Age of the latest cycle of all, in seconds, from which on the job counts as stuck; and of a measurement that
+            still counts.
         advice_max_age_s: Age of a group's advice, in seconds, from which on it is not given.
     """
 
@@ -50,9 +53,11 @@ class Health:
 class Answers:
     """What is answered to each path; knows no socket."""
 
-    def __init__(self, metrics: JobMetrics, health: Health, clock: Clock, page: Page | None = None) -> None:
+    def __init__(
+        self, metrics: JobMetrics, health: Health, clock: Clock, page: Page | None = None, may_act: MayAct = unlimited
+    ) -> None:
         """Know what to ask; without a ``page`` none is allowed."""
-        self._metrics, self._health, self._clock = metrics, health, clock
+        self._metrics, self._health, self._clock, self._may_act = metrics, health, clock, may_act
         self._page = page or Page(None)
         self._began = clock.now()
 
@@ -92,10 +97,27 @@ class Answers:
         return Answer.of(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, {"cycle_age_s": age_s})
 
     def _ready(self) -> Answer:
-        decided = len(self._metrics.cycles())
-        ready = decided >= self._health.groups
-        said = {"groups": self._health.groups, "decided": decided}
+        """Say whether it does what it is for: it may act, has decided each group, and something of one is measured."""
+        cycles, now, held = self._metrics.cycles(), self._clock.now(), None
+        ages = [c.age_s(now) + c.line["sample_age_s"] for c in cycles if any(x.known for x in c.loads)]
+        measured = min(ages, default=math.inf) <= self._health.oldest_s or not self._health.groups
+        try:
+            self._may_act()
+        except TransientError as e:
+            held = str(e)
+        ready = measured and held is None and len(cycles) >= self._health.groups
+        said = {"groups": self._health.groups, "decided": len(cycles), "measured_age_s": min(ages, default=None), "held": held}
         return Answer.of(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, said)
+
+
+def waiting(whom: Callable[[], str]) -> Callable[[str, str, str], Answer]:
+    """Return what a job answers that waits for another one's end: it lives, and is not ready."""
+
+    def answer(path: str, *_: str) -> Answer:
+        said = {"waits_for": whom()}
+        return Answer.of(HTTPStatus.OK if path == "/healthz" else HTTPStatus.SERVICE_UNAVAILABLE, said)
+
+    return answer
 
 
 class _Handler(BaseHTTPRequestHandler):

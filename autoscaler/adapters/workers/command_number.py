@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autoscaler.concurrency import started
 from autoscaler.config.settings import CommandWorkers
 from autoscaler.errors import AutoscalerError, PermanentError, TransientError
-from autoscaler.ports import Clock, NumberRead
+from autoscaler.ports import Clock, MayAct, NumberRead, unlimited
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -27,8 +27,10 @@ _LONGEST_WORD = 300  # of what a program says
 class CommandNumber:
     """Asks the programs in threads of their own, one at a time."""
 
-    def __init__(self, *, settings: CommandWorkers, environment: Mapping[str, str], clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(
+        self, *, settings: CommandWorkers, environment: Mapping[str, str], clock: Clock, may_act: MayAct = unlimited
+    ) -> None:
+        self._settings, self._clock, self._may_act = settings, clock, may_act
         self._environment = {**os.environ, **environment, **settings.environment}
         self._asking = threading.Lock()
         self._look: Future[NumberRead] | None = None
@@ -63,13 +65,14 @@ class CommandNumber:
         """Set it and read it back.
 
         Raises:
-            TransientError: It was another one already, a program failed, or it does not read as it was set.
+            TransientError: It was another one already, a program failed, it does not read as it was set, or another job acts.
             PermanentError: There is no such program.
         """
         now = self._asked().wanted
         if now != known:
             raise TransientError(f"the number of {self.name} is {now} and not {known} any more, so it was not set to {wanted}")
         with self._asking:
+            self._may_act()
             self._ours = frozenset({known, wanted})
             self._ran([part.replace("{count}", str(wanted)) for part in self._settings.set_count], "set_count")
         if (now := self._asked().wanted) != wanted:

@@ -24,7 +24,7 @@ import psutil
 from autoscaler.adapters.workers.process_registry import INSTANCE_VARIABLE, SlotRecord, find, is_alive, left_of, read_all, write
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.errors import PermanentError, TransientError
-from autoscaler.ports import Clock, PoolState
+from autoscaler.ports import Clock, MayAct, PoolState, unlimited
 
 _HEALTHY_S = 30.0  # a process that ran this long starts the back-off anew
 _DIE_S = 5.0  # after SIGKILL
@@ -63,9 +63,16 @@ class ProcessPool:
     """
 
     def __init__(
-        self, *, group: str, settings: ProcessWorkers, directory: Path, environment: Mapping[str, str], clock: Clock
+        self,
+        *,
+        group: str,
+        settings: ProcessWorkers,
+        directory: Path,
+        environment: Mapping[str, str],
+        clock: Clock,
+        may_act: MayAct = unlimited,
     ) -> None:
-        self._group, self._settings, self._directory, self._clock = group, settings, directory, clock
+        self._group, self._settings, self._directory, self._clock, self._may_act = group, settings, directory, clock, may_act
         self._environment = {**environment, **settings.environment}
         self._slots: dict[int, _Slot] = {}
         self._lock: IO[str] | None = None
@@ -99,6 +106,7 @@ class ProcessPool:
             TransientError: Slots run that are not expected; nothing was done. Or a process could not be started for now.
             PermanentError: The command cannot be started at all; says why.
         """
+        self._may_act()
         self._acquire()
         self._look()
         running = {n for n, s in self._slots.items() if s.process}

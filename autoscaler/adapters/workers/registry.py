@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from autoscaler.config.settings import CommandWorkers, DeploymentWorkers, ProcessWorkers, ScaleWorkers, Workers
 from autoscaler.errors import PermanentError
-from autoscaler.ports import Clock, WorkerPool
+from autoscaler.ports import Clock, MayAct, WorkerPool, unlimited
 
 if TYPE_CHECKING:
     from autoscaler.adapters.workers.process_pool import ProcessPool
@@ -25,12 +25,14 @@ class Place:
         group: The group's id.
         directory: Of this group's pool alone, on a local disk; made by a pool that needs it.
         environment: What a worker is told that is started from here.
+        may_act: Asked before anything is changed.
     """
 
     group: str
     directory: Path
     environment: Mapping[str, str]
     clock: Clock
+    may_act: MayAct = unlimited
 
 
 def pool_of(workers: Workers, place: Place) -> WorkerPool:
@@ -47,14 +49,15 @@ def pool_of(workers: Workers, place: Place) -> WorkerPool:
                 from autoscaler.adapters.workers.pods.deployment_pool import DeploymentPool  # noqa: PLC0415  another client
             except ModuleNotFoundError as e:
                 raise PermanentError(f"workers of kind deployment need the extra 'kubernetes': {e}") from e
-            return DeploymentPool(group=place.group, settings=settings, clock=place.clock)
+            return DeploymentPool(group=place.group, settings=settings, clock=place.clock, may_act=place.may_act)
         case ScaleWorkers() as settings:
             return _scaled(settings, place)
         case CommandWorkers() as settings:
             from autoscaler.adapters.workers.command_number import CommandNumber  # noqa: PLC0415  loaded only where configured
             from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415
 
-            number = CommandNumber(settings=settings, environment={"AUTOSCALER_GROUP": place.group}, clock=place.clock)
+            told = {"AUTOSCALER_GROUP": place.group}
+            number = CommandNumber(settings=settings, environment=told, clock=place.clock, may_act=place.may_act)
             return CountedPool(group=place.group, number=number, clock=place.clock)
         case _ as unknown:
             assert_never(unknown)
@@ -95,7 +98,7 @@ def _scaled(settings: ScaleWorkers, place: Place) -> WorkerPool:
         raise PermanentError(f"workers of kind scale need the extra 'kubernetes': {e}") from e
     from autoscaler.adapters.workers.counted_pool import CountedPool  # noqa: PLC0415  loaded only where it is configured
 
-    number = ScaleNumber(group=place.group, settings=settings, clock=place.clock)
+    number = ScaleNumber(group=place.group, settings=settings, clock=place.clock, may_act=place.may_act)
     return CountedPool(group=place.group, number=number, clock=place.clock)
 
 
@@ -103,5 +106,10 @@ def _processes(workers: ProcessWorkers, place: Place) -> "ProcessPool":
     from autoscaler.adapters.workers.process_pool import ProcessPool  # noqa: PLC0415  loaded only where it is configured
 
     return ProcessPool(
-        group=place.group, settings=workers, directory=place.directory, environment=place.environment, clock=place.clock
+        group=place.group,
+        settings=workers,
+        directory=place.directory,
+        environment=place.environment,
+        clock=place.clock,
+        may_act=place.may_act,
     )

@@ -92,9 +92,9 @@ def read_table(run: Run, name: str, columns: Sequence[str]) -> Sequence[Mapping[
     Raises:
         EvidenceError: The table is not there or lacks a column.
     """
-    place = run.tables / name
+    place = f"{run.tables}/{name}"
     try:
-        rows = DeltaTable(str(place)).to_pyarrow_table(columns=[*columns, "group"]).to_pylist()
+        rows = DeltaTable(place).to_pyarrow_table(columns=[*columns, "group"]).to_pylist()
     except Exception as e:  # the reader raises types of its own and of Arrow
         raise EvidenceError(f"table {place} cannot be read: {e}") from e
     return [r for r in rows if r["group"] == run.group]

@@ -23,7 +23,7 @@ class Run:
     load_from_s: float  # when the load began, seconds since the Unix epoch; ``load_to_s`` when it ended
     load_to_s: float
     logs: Path
-    tables: Path
+    tables: str  # a directory, or an address that deltalake knows
     cycles: Path  # the job's line per cycle
     produced: Path
     flush_s: float  # rows of cycles that did nothing may wait that long; a kill loses them
@@ -41,7 +41,8 @@ class Run:
         file = directory / "run.json"
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            places = {name: directory / data[name] for name in ("logs", "tables", "cycles", "produced")}
+            places: dict[str, object] = {name: directory / data[name] for name in ("logs", "cycles", "produced")}
+            places["tables"] = str(directory / data["tables"])
             return TypeAdapter(cls).validate_python(data | places | ({"bootstrap": bootstrap} if bootstrap else {}))
         except OSError as e:
             raise EvidenceError(f"{file} cannot be read ({e.strerror}): give the directory of a run that went to its end") from e

@@ -5,11 +5,13 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from autoscaler.adapters.http.metrics import JobMetrics
-from autoscaler.adapters.http.server import Answers, Health, Server
+from autoscaler.adapters.http.metrics import Cycle, JobMetrics
+from autoscaler.adapters.http.server import Answers, Health, Server, waiting
+from autoscaler.errors import TransientError
 from tests.adapters.audit import audit_cases as cases
 from tests.adapters.http.served import cycle
 from tests.fakes import FakeClock
@@ -25,12 +27,17 @@ class Served:
     def __init__(self) -> None:
         self.clock = FakeClock(wall=cases.T0)
         self.metrics = JobMetrics(self.clock, lambda: (0, None))
-        self.answers = Answers(self.metrics, HEALTH, self.clock)
+        self.held = ""
+        self.answers = Answers(self.metrics, HEALTH, self.clock, may_act=self.may_act)
         self.server = Server(("127.0.0.1", 0), self.answers)
         self.server.start()
         port = self.server.port()
         assert port is not None
         self.port = port
+
+    def may_act(self) -> None:
+        if self.held:
+            raise TransientError(self.held)
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -40,6 +47,12 @@ class Served:
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+
+def unmeasured(group: str) -> Cycle:
+    """Return a cycle of a group of which no partition is known."""
+    made = cycle(group=group)
+    return replace(made, loads=tuple(replace(x, known=False) for x in made.loads))
 
 
 @pytest.fixture
@@ -67,13 +80,36 @@ def test_advice_that_was_never_known_is_none(served: Served) -> None:
 
 def test_a_job_is_ready_once_each_group_has_been_decided_and_alive_while_cycles_come(served: Served) -> None:
     assert served.ask("/healthz")[0] == OK, "it has just begun"
-    assert served.ask("/readyz") == (AWAY, '{"groups": 2, "decided": 0}')
+    assert served.ask("/readyz") == (AWAY, '{"groups": 2, "decided": 0, "measured_age_s": null, "held": null}')
     served.metrics.take(cycle(group="orders"), ())
     assert served.ask("/readyz")[0] == AWAY
     served.metrics.take(cycle(group="bills"), ())
     assert served.ask("/readyz")[0] == OK
     served.clock.advance(61.0)
     assert served.ask("/healthz")[0] == AWAY, "no cycle for as long as the watchdog waits"
+
+
+def test_a_job_that_measures_nothing_or_may_not_act_is_not_ready_and_says_why(served: Served) -> None:
+    for name in ("orders", "bills"):
+        served.metrics.take(unmeasured(name), ())
+    assert served.ask("/readyz")[0] == AWAY, "each was decided, and nothing of them is known"
+    served.metrics.take(cycle(group="bills"), ())
+    assert served.ask("/readyz")[0] == OK, "one group without a measurement keeps the others from nothing"
+    served.clock.advance(61.0)
+    served.metrics.take(unmeasured("bills"), ())
+    assert served.ask("/readyz")[0] == AWAY, "the brokers have been away for a while"
+    served.metrics.take(cycle(group="bills", t=served.clock.now()), ())
+    served.held = "the lease was not renewed"
+    status, said = served.ask("/readyz")
+    assert (status, json.loads(said)["held"]) == (AWAY, served.held)
+    assert served.ask("/healthz")[0] == OK, "to start it again would not help"
+
+
+def test_a_job_that_waits_for_another_one_lives_and_is_not_ready() -> None:
+    answer = waiting(lambda: "pod a")
+    assert (answer("/healthz", "", "").status, answer("/readyz", "", "").status) == (OK, AWAY)
+    assert json.loads(answer("/readyz", "", "").body) == {"waits_for": "pod a"}
+    assert answer("/advice/orders", "", "").status == AWAY
 
 
 def test_metrics_come_in_the_form_that_is_asked_for(served: Served) -> None:

@@ -22,7 +22,7 @@ from autoscaler.adapters.workers.pods.steps import Steps, filled, next_steps
 from autoscaler.config.settings import DeploymentWorkers
 from autoscaler.errors import AnotherWriterError, AutoscalerError, PermanentError, TransientError
 from autoscaler.model import Hindered, Hindrance
-from autoscaler.ports import Clock, PoolState
+from autoscaler.ports import Clock, MayAct, PoolState, unlimited
 
 log = logging.getLogger(__name__)
 _APPLY_S = 5.0  # after which the rest of the steps is left to the next call
@@ -44,8 +44,8 @@ class DeploymentPool:
     fills the first requested slot that has none.
     """
 
-    def __init__(self, *, group: str, settings: DeploymentWorkers, clock: Clock) -> None:
-        self._group, self._settings, self._clock = group, settings, clock
+    def __init__(self, *, group: str, settings: DeploymentWorkers, clock: Clock, may_act: MayAct = unlimited) -> None:
+        self._group, self._settings, self._clock, self._may_act = group, settings, clock, may_act
         self._api = Api(connection(settings.kubeconfig, settings.context))
         self._lock = threading.RLock()
         self._deployment = SeenDeployment(self._lock, group, self._told)
@@ -292,6 +292,7 @@ class DeploymentPool:
     def _annotate(self, pod: Pod, annotations: dict[str, str | None]) -> None:
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}"
         change = {"metadata": {"uid": pod.uid, "annotations": annotations}}
+        self._may_act()
         try:
             self._api.patch(path, change, kind="merge-patch", manager=MANAGER)
         except (MissingError, OvertakenError) as e:  # it has gone meanwhile, which is heard
@@ -301,6 +302,7 @@ class DeploymentPool:
 
     def _scale(self, known: int, replicas: int) -> None:
         """Set the number of pods, unless it is not the known one any more."""
+        self._may_act()
         path = self._path(f"deployments/{self._settings.deployment}/scale")
         try:
             scaled(self._api, path, known=known, replicas=replicas)

@@ -17,7 +17,7 @@ from autoscaler.concurrency import started
 from autoscaler.config.settings import ScaleWorkers
 from autoscaler.errors import AutoscalerError, PermanentError, TransientError
 from autoscaler.model import Hindered, Hindrance
-from autoscaler.ports import Clock, NumberRead
+from autoscaler.ports import Clock, MayAct, NumberRead, unlimited
 
 _AGAIN_S = 5.0  # between two tries to find out where the resource is
 _GOOD = frozenset({"Available", "Ready", "Progressing", "Healthy"})  # conditions that are bad news when they are False
@@ -43,8 +43,8 @@ class _Pods:
 class ScaleNumber:
     """Follows one resource, and is a sink of what is heard of it."""
 
-    def __init__(self, *, group: str, settings: ScaleWorkers, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(self, *, group: str, settings: ScaleWorkers, clock: Clock, may_act: MayAct = unlimited) -> None:
+        self._settings, self._clock, self._may_act = settings, clock, may_act
         self._api = Api(connection(settings.kubeconfig, settings.context))
         self._version, self._kind, self._named = settings.target.rsplit("/", 2)
         self._scalers = Scalers(self._api, clock, group, kind=self._kind, name=self._named)
@@ -99,10 +99,11 @@ class ScaleNumber:
         """Set it, and see that the API has taken it.
 
         Raises:
-            TransientError: It was another one already, or it is not known whether it was set.
+            TransientError: It was another one already, it is not known whether it was set, or another job may set it.
             PermanentError: There is no such resource any more, or this user may not; says what to do.
         """
         with self._asking:
+            self._may_act()
             try:
                 scale = scaled(self._api, f"{self._path}/scale", known=known, replicas=wanted)
             except MissingError as e:
