@@ -21,14 +21,28 @@ set -uo pipefail
 readonly SETTINGS=78 FENCED=77 UNWRITTEN=74
 readonly HEALTHY_S=300 LONGEST_PAUSE_S=30
 readonly LOG_BYTES=$((16 << 20)) LOG_LOOK_S=5
+readonly QUIET_S=60 # after which it is said that there is no decision yet; then after twice as long, and so on
+readonly READ_CYCLE='
+import json, sys
+c = json.loads(sys.stdin.readline())
+now, asked = ("?" if c[n] is None else c[n] for n in ("consumers_now", "consumers"))
+number = f"{now}" if asked in (now, "?") else f"{now} → {asked}"
+print("group {}: {} consumers{}, {}: {}".format(c["group"], number, " advised" * (c["mode"] == "advise"), c["reason"], c["detail"]))
+'
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P) || exit 1
 readonly here
 job=$here/jobs/autoscale.py
 
 say() {
     printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >&2
-    [[ -n ${log:-} ]] && printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >>"$log"
-    return 0
+    [[ -n ${log:-} ]] || return 0
+    if [[ ${AUTOSCALER_LOG_FORMAT:-} == json ]]; then
+        local said=${*//\\/\\\\}
+        printf '{"time": "%s", "level": "INFO", "logger": "spark-submit.sh", "message": "%s"}\n' \
+            "$(date -u '+%FT%T+00:00')" "${said//\"/\\\"}" >>"$log"
+    else
+        printf '%s spark-submit.sh: %s\n' "$(date '+%F %T')" "$*" >>"$log"
+    fi
 }
 
 usage() {
@@ -86,21 +100,22 @@ try:
     places = (settings.checkpoint_place, settings.tables_place) if settings else sys.argv[2:]
     bundles = () if any((home / "jars").glob("delta-spark_*.jar")) else jars.needed(map(scheme_of, places))
     brought = sorted(str(jar) for b in bundles for jar in jars.fetch(b).glob("*.jar"))
-    print(home, settings.root if settings else "", jars.class_path(*bundles), ",".join(brought), sep="\n")
+    print(home, settings.root if settings else "", jars.class_path(*bundles), ",".join(brought), settings.log.format if settings else "", sep="\n")
     jars.java()
 except AutoscalerError as e:
     sys.stderr.write("\n".join(e.problems if isinstance(e, SettingsError) else [str(e)]) + "\n")
     sys.exit(Exit.SETTINGS if isinstance(e, SettingsError) else Exit.FAILED)
 PYTHON
 ) || exit $?
-{ read -r home; read -r state; read -r class_path; read -r jars; } <<<"$facts"
-export SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
+{ read -r home; read -r state; read -r class_path; read -r jars; read -r AUTOSCALER_LOG_FORMAT; } <<<"$facts"
+export AUTOSCALER_LOG_FORMAT SPARK_HOME=$home PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python PYTHONUNBUFFERED=1
 # The launcher is a JVM of its own that lives for half a second: it is not worth optimising code for.
 export SPARK_LAUNCHER_OPTS="${SPARK_LAUNCHER_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 if [[ -z $once ]]; then
     mkdir -p "$state/logs" || { say "cannot make $state/logs: state_dir must be writable"; exit "$SETTINGS"; }
     log=$state/logs/job.log
+    cycles=$state/logs/cycles.jsonl
     standing=$state/logs/supervisor.json
     exec 9>>"$state/supervisor.lock" # held by the job too: it must be gone before another starts
     if command -v flock >/dev/null && ! flock --timeout "${AUTOSCALER_LOCK_TIMEOUT_S:-20}" 9; then
@@ -116,13 +131,16 @@ elif [[ -n $archive ]]; then
     classes=-XX:ArchiveClassesAtExit=$archive.new # complete only when the JVM has ended: renamed then
     archiving=1 AUTOSCALER_STOP_TIMEOUT_S=${AUTOSCALER_STOP_TIMEOUT_S:-180}
 fi
-log4j="\"-Dlog4j2.configurationFile=$here/conf/log4j2.properties\"" # in quotes for Spark's launcher: the path may hold spaces
+log4j=$here/conf/log4j2.properties
+[[ $AUTOSCALER_LOG_FORMAT != json ]] || log4j+=,$here/conf/log4j2-json.properties # on top of it
+log4j="\"-Dlog4j2.configurationFile=$log4j\"" # in quotes for Spark's launcher: the path may hold spaces
 command=("${AUTOSCALER_SPARK_SUBMIT:-$SPARK_HOME/bin/spark-submit}" --properties-file "$here/conf/spark.conf")
 [[ -n $master ]] || command+=(--master 'local[4]')
 case ${master:-local} in # local-cluster is not local: its executors are processes with directories of their own
     local | local\[*)
         command+=(--driver-java-options "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto ${classes:-} $log4j ${AUTOSCALER_JAVA_OPTIONS:-}")
-        command+=(--conf spark.python.daemon.module=autoscaler.streaming.daemon) # executors elsewhere have no package when theirs starts
+        export AUTOSCALER_PYTHON=$python # executors elsewhere have no package when their workers start
+        export PYSPARK_PYTHON=$here/jobs/worker_python.sh PYSPARK_DRIVER_PYTHON=$here/jobs/worker_python.sh
         [[ -n $class_path ]] && command+=(--driver-class-path "$class_path")
         ;;
     *)
@@ -144,7 +162,7 @@ drivers() {
     local pid
     if compgen -G "/proc/$1/task/*/children" >/dev/null; then
         for pid in $(cat "/proc/$1"/task/*/children 2>/dev/null); do
-            tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$job" && echo "$pid"
+            tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$job" && echo "$pid"
         done
     else
         pgrep -P "$1" -f "$job"
@@ -180,15 +198,37 @@ rotate() { # the job appends to its log, so that it may be emptied while the job
     cp -f "$log" "$log.1" && : >"$log"
 } 2>/dev/null
 
+# Says on the terminal, but not in the log, which has it, that the first decision is made, or what the log says while there is none.
+tell_start() { # reads and sets cycles_from, quiet_until, began
+    local first size
+    size=$(wc -c 2>/dev/null <"$cycles" || echo 0)
+    ((size >= cycles_from)) || cycles_from=0 # the file was begun anew
+    first=$(tail -c "+$((cycles_from + 1))" "$cycles" 2>/dev/null | head -n 1 | "$python" -c "$READ_CYCLE" 2>/dev/null)
+    if [[ -n $first ]]; then
+        began=''
+        printf '%s spark-submit.sh: first decision, %s\n' "$(date '+%F %T')" "$first" >&2
+    elif ((SECONDS - began >= quiet_until)); then
+        printf '%s spark-submit.sh: no decision yet after %s s; the log says last: %s\n' "$(date '+%F %T')" "$((SECONDS - began))" \
+            "$(tail -n 1 "$log" | cut -c 1-400)" >&2
+        quiet_until=$((quiet_until * 2))
+    fi
+}
+
 # If this script is killed outright, the job must not run on without it: the pipe's end tells the watcher. It looks after the
 # log meanwhile.
 exec 8> >(
     trap '' TERM INT HUP
     exec 9>&-
-    last=''
+    last='' began='' cycles_from=0 quiet_until=0
     while true; do
-        if read -r -t "$LOG_LOOK_S" pid; then last=$pid; elif (($? <= 128)); then break; fi # above: time is up
+        if read -r -t "$LOG_LOOK_S" pid; then
+            last=$pid began=${pid:+$SECONDS} quiet_until=$QUIET_S
+            cycles_from=$(wc -c 2>/dev/null <"$cycles" || echo 0)
+        elif (($? <= 128)); then
+            break
+        fi # above: time is up
         rotate
+        [[ -z $began ]] || tell_start
     done
     [[ -n $last ]] || exit 0
     found=$(drivers "$last")
@@ -251,7 +291,7 @@ nap() { # SECONDS; a signal ends it
 }
 
 last_words() { # what the job itself said last
-    tail -n 40 "$log" | grep -v ' spark-submit.sh: ' | tail -n 5 >&2
+    tail -n 40 "$log" | grep -v -e ' spark-submit.sh: ' -e '"logger": "spark-submit.sh"' | tail -n 5 >&2
     return 0
 }
 

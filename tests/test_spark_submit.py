@@ -1,6 +1,7 @@
 """spark-submit.sh with a stand-in for Spark: real bash, real processes, real signals."""
 
 import configparser
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "spark-submit.sh"
+WORKER_PYTHON = ROOT / "jobs" / "worker_python.sh"
 
 # Stands where the JVM does: starts the driver as its child and ends with the driver's exit code, as Spark does. What the
 # driver does at each start is the next line of `plan`: an exit code, or `run` to live until told to end.
@@ -187,7 +189,43 @@ def test_a_local_job_gets_the_fetched_jars_and_this_python(script: Script) -> No
     assert given[given.index("--driver-class-path") + 1].endswith("/delta-4.4.0/*")
     assert "--jars" not in given
     assert given[-5:] == ["--conf", "spark.ui.port=4050", str(ROOT / "jobs" / "autoscale.py"), "--config", str(script.config)]
-    assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines()
+    environment = script._read("environment").splitlines()
+    assert {f"PYSPARK_PYTHON={WORKER_PYTHON}", f"PYSPARK_DRIVER_PYTHON={WORKER_PYTHON}"} <= {*environment}
+
+
+@pytest.mark.parametrize(
+    ("log", "given", "called"),
+    [
+        (
+            "text",
+            ["-m", "pyspark.daemon", "pyspark.worker", "a b"],
+            ["-m", "autoscaler.streaming.daemon", "pyspark.worker", "a b"],
+        ),
+        ("text", ["-m", "pyspark.worker"], ["-m", "pyspark.worker"]),
+        ("json", ["-m", "pyspark.worker", "x"], ["-m", "autoscaler.streaming.daemon", "alone", "pyspark.worker", "x"]),
+        ("json", ["jobs/autoscale.py", "--config", "c"], ["jobs/autoscale.py", "--config", "c"]),
+    ],
+)
+def test_python_on_this_machine_comes_from_the_projects_daemon_whatever_spark_asks_for(
+    tmp_path: Path, log: str, given: list[str], called: list[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    python.chmod(0o755)
+    environment = {"AUTOSCALER_PYTHON": str(python), "AUTOSCALER_LOG_FORMAT": log}
+    done = subprocess.run([WORKER_PYTHON, *given], env=environment, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.splitlines() == called
+
+
+def test_a_log_as_json_has_the_scripts_own_lines_and_those_of_spark_as_objects(script: Script) -> None:
+    script.config.write_text(script.config.read_text(encoding="utf-8") + "\nlog: {format: json}\n", encoding="utf-8")
+    script.plan(78)
+    assert script.run().returncode == 78
+    own = [line for line in script.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    assert [json.loads(line)["logger"] for line in own] == ["spark-submit.sh"] * len(own)
+    assert "starting the job" in json.loads(own[0])["message"]
+    assert f"{ROOT}/conf/log4j2.properties,{ROOT}/conf/log4j2-json.properties" in " ".join(script.arguments())
+    assert "AUTOSCALER_LOG_FORMAT=json" in script._read("environment").splitlines()
 
 
 def test_a_class_archive_is_written_by_an_orderly_end_and_read_afterwards(script: Script) -> None:
@@ -215,7 +253,7 @@ def test_another_master_brings_the_jars_to_its_executors(script: Script, options
     assert [jar.parent.name for jar in brought if jar.name.startswith("delta-spark_")] == ["delta-4.4.0"]
     assert all(jar.is_file() for jar in brought)
     assert "--driver-class-path" not in given
-    assert not [a for a in given if "daemon" in a], "their Python has no package when it starts"
+    assert f"PYSPARK_PYTHON={sys.executable}" in script._read("environment").splitlines(), "theirs has no package when it starts"
     assert "local[4]" not in given
     assert [a for a in given if options[-1] in a] == options[-1:]
 
@@ -307,6 +345,46 @@ def test_a_ctrl_c_reaches_the_whole_foreground_group_and_still_ends_the_driver_f
         assert process.wait(60) == 0
     assert script.notes()[1:] == ["driver told"]
     assert gone(driver.pid)
+
+
+@pytest.mark.parametrize(("asked", "number"), [(3, "1 → 3"), (1, "1"), (None, "1")])
+def test_the_terminal_says_the_first_decision_of_each_start_once(script: Script, asked: int | None, number: str) -> None:
+    script.plan("run")
+    old = {"group": "old", "consumers_now": 1, "consumers": 1, "mode": "act", "reason": "PAUSED", "detail": "of the run before"}
+    cycles = script.log.with_name("cycles.jsonl")
+    cycles.parent.mkdir(parents=True, exist_ok=True)
+    cycles.write_text(json.dumps(old) + "\n", encoding="utf-8")
+    with script.running() as process:
+        script.driver()
+        lines = [
+            {**old, "group": g, "consumers": asked, "mode": "advise", "reason": "RATE_ABOVE_CAPACITY"}
+            for g in ("orders", "bills")
+        ]
+        with cycles.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "first decision" in line)
+        assert f"group orders: {number} consumers advised, RATE_ABOVE_CAPACITY: of the run before" in said
+        process.terminate()
+        assert "first decision" not in process.communicate(timeout=30)[1]
+
+
+def test_the_terminal_says_what_the_log_says_while_there_is_no_decision(script: Script, tmp_path: Path) -> None:
+    script.plan("run")
+    impatient = tmp_path / "clone"
+    impatient.mkdir()
+    for name in ("conf", "jobs", "autoscaler"):
+        (impatient / name).symlink_to(ROOT / name)
+    copy = impatient / "spark-submit.sh"
+    copy.write_text(SCRIPT.read_text(encoding="utf-8").replace("QUIET_S=60", "QUIET_S=1"), encoding="utf-8")
+    copy.chmod(0o755)
+    command = [str(copy), *script.command()[1:]]
+    with subprocess.Popen(command, env=script._env(), cwd=script.home, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "no decision yet" in line)
+        assert "the log says last: output of start 0" in said
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 def test_a_job_that_does_not_end_in_time_is_killed(script: Script) -> None:

@@ -10,8 +10,8 @@ _SCRIPT = """\
 _autoscaler() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} words='{commands}'
     case $previous in
-        --config) COMPREPLY=($(compgen -f -- "$current")); return ;;
-        --tables) COMPREPLY=($(compgen -d -- "$current")); return ;;
+        {files}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        {places}) COMPREPLY=($(compgen -d -- "$current")); return ;;
     esac
     if ((COMP_CWORD > 1)); then
         case ${{COMP_WORDS[1]}} in
@@ -29,7 +29,18 @@ def script(parser: argparse.ArgumentParser) -> str:
     """Return what bash must read to complete the commands and options of a parser."""
     commands = {name: " ".join(sorted(_words(sub))) for name, sub in _below(parser)}
     cases = "\n".join(f"            {name}) words='{words}' ;;" for name, words in commands.items())
-    return _SCRIPT.format(commands=" ".join([*commands, *sorted(_options(parser))]), cases=cases)
+    files, places = ("|".join(sorted({*_taking(parser, metavar)})) for metavar in ("FILE", "PLACE"))
+    words = " ".join([*commands, *sorted(_options(parser))])
+    return _SCRIPT.format(commands=words, cases=cases, files=files, places=places)
+
+
+def _taking(parser: argparse.ArgumentParser, metavar: str) -> Iterator[str]:
+    """Yield what a value of this kind follows: options, and commands whose argument it is."""
+    for name, sub in _below(parser):
+        for action in sub._actions:  # noqa: SLF001  as below
+            if action.metavar == metavar:
+                yield from action.option_strings or [name]
+        yield from _taking(sub, metavar)
 
 
 def _words(parser: argparse.ArgumentParser) -> Iterator[str]:

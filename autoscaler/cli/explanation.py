@@ -172,7 +172,7 @@ def drawn(e: Explanation, zone: tzinfo | None, health: "Health") -> Lines:
 
 def _lines(e: Explanation) -> list[tuple[str, Text | str]]:
     row = e.row
-    reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail']}")
+    reason = Text.assemble((row["reason"], reason_style(row["reason"])), f"  {row['detail'] or ''}")
     lines: list[tuple[str, Text | str]] = [("measured", _measured(row)), ("consumers", _consumers(row))]
     if (hottest := e.hottest) is not None:
         lines.append(("hottest", f"{called(row, hottest['member'])} with {_filled(row, hottest)}"))

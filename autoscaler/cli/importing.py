@@ -113,7 +113,7 @@ def _objects(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         documents = list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as e:
-        raise SettingsError((f"cannot be read: {e}",)) from e
+        raise SettingsError((f"cannot be read ({(e.strerror if isinstance(e, OSError) else None) or e})",)) from e
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark is not None else ""

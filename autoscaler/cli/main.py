@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from autoscaler.config.settings import Settings
 
 _LONGEST_S = 3600.0  # that a command looks
+_EPILOG = """
+where to begin:
+  autoscaler advise --bootstrap HOST:PORT      what the groups of a cluster need, with nothing configured
+  autoscaler validate --config FILE            what is wrong with a configuration; then check, then ./spark-submit.sh
+  autoscaler status --config FILE              what a job does now
+  autoscaler explain GROUP --config FILE       why a group has its number of consumers, and why not another one
+
+exit codes: 0 done; 1 failed, or nothing to show: the message says what; 2 the command line is wrong;
+  78 settings or tables are wrong; 130 Ctrl-C. autoscaler COMMAND --help says more of each command.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,12 +38,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _program(args[0], args[1:]) if args[:1] in (["demo"], ["recheck"]) else _command(args)
         sys.stdout.flush()
     except BrokenPipeError:  # what reads the output has seen enough, as head has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        _drop_output()
         return 0
+    except OSError as e:  # a full disk, or a file that may not be read
+        _drop_output()
+        sys.stderr.write(f"{e.filename or 'the output cannot be written'}: {e.strerror or e}\n")
+        return Exit.FAILED
     except ModuleNotFoundError as e:  # the base install has the worker library only
         sys.stderr.write(f"{_missing(e.name or str(e))}\n")
         return Exit.FAILED
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still in the buffer go nowhere: Python would try to write it again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(args: Sequence[str]) -> int:
@@ -74,13 +93,20 @@ def _program(name: str, args: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autoscaler", description="Size Kafka consumer groups and place their partitions.")
+    parser = argparse.ArgumentParser(
+        prog="autoscaler",
+        description="Size Kafka consumer groups and place their partitions.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"autoscaler {version('kafka-group-autoscaler')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("--config", required=True, help="configuration file; conf/autoscaler.yaml explains every setting")
+        sub.add_argument(
+            "--config", metavar="FILE", required=True, help="configuration file; conf/autoscaler.yaml explains every setting"
+        )
         sub.set_defaults(run=run)
         return sub
 
@@ -94,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     schema.set_defaults(run=_schema)
     status = command("status", _status, "watch a job: is it alive, consumers, rates, lag, the last decision and its reason")
     status.add_argument("group", metavar="GROUP", nargs="?", help="group to watch; left out: all of them at a glance")
-    status.add_argument("--group", dest="named", help="the same, as it was written before")
+    status.add_argument("--group", metavar="GROUP", dest="named", help="the same, as it was written before")
     status.add_argument("--once", action="store_true", help="print what is now and end")
     status.add_argument("--json", action="store_true", help="print what is now as JSON and end")
     _add_reading(commands)
@@ -126,8 +152,12 @@ def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     where.add_argument(
         "--bootstrap", metavar="HOST:PORT", type=_brokers, help="a broker's address, of a cluster that takes no login"
     )
-    where.add_argument("--config", help="configuration with the cluster's connection; capacities of its groups count")
-    look.add_argument("--for", dest="seconds", type=_seconds, default=60.0, help="how long to look, such as 30s or 5m (60s)")
+    where.add_argument(
+        "--config", metavar="FILE", help="configuration with the cluster's connection; capacities of its groups count"
+    )
+    look.add_argument(
+        "--for", metavar="S", dest="seconds", type=_seconds, default=60.0, help="how long to look, such as 30s or 5m (60s)"
+    )
     look.add_argument("--json", action="store_true", help="print as JSON")
     look.set_defaults(run=_advise, tables="--bootstrap")
 
@@ -135,48 +165,81 @@ def _add_advise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _add_reading(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add what reads the tables."""
 
-    def reading(name: str, text: str, *, group: str | None = None, as_json: bool = True) -> argparse.ArgumentParser:
+    def reading(
+        name: str, text: str, *, group: str | None = "", as_json: bool = True, times: bool = True
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("group", metavar="GROUP", nargs=group, help="consumer group, by its id")
+        if group is not None:
+            sub.add_argument("group", metavar="GROUP", nargs=group or None, help="consumer group, by its id")
         where = sub.add_mutually_exclusive_group(required=True)
-        where.add_argument("--config", help="configuration of the job whose tables are read")
-        where.add_argument("--tables", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables")
-        sub.add_argument("--zone", help="time zone of times without one and of those printed, as Europe/Berlin (default: here)")
+        where.add_argument("--config", metavar="FILE", help="configuration of the job whose tables are read")
+        where.add_argument(
+            "--tables", metavar="PLACE", help="the tables themselves, such as .run/demo-TIME/state/tables or s3a://bucket/tables"
+        )
+        sub.set_defaults(zone=None)
+        if times:
+            about = "time zone of times without one and of those printed, as Europe/Berlin (default: here)"
+            sub.add_argument("--zone", metavar="ZONE", help=about)
         if as_json:
             sub.add_argument("--json", action="store_true", help="print as JSON, with times in UTC")
         sub.set_defaults(run=_read, misused=sub.error, name=name)
         return sub
 
     history = reading("history", "show what was decided for a group, and why, from the tables of its job")
-    history.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
-    history.add_argument("--until", help="until when, written the same way (default now)")
-    history.add_argument("--limit", type=_positive, default=200, help="most lines to print, the newest (default 200)")
+    history.add_argument(
+        "--since", metavar="TIME", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)"
+    )
+    history.add_argument("--until", metavar="TIME", help="until when, written the same way (default now)")
+    history.add_argument(
+        "--limit", metavar="N", type=_positive, default=200, help="most lines to print, the newest (default 200)"
+    )
     explain = reading(
         "explain", "say why a group had its number of consumers, and what speaks against one fewer or more", group="?"
     )
     explain.add_argument("--partition", metavar="TOPIC-N", help="in place of a group: why its leader or replicas were moved")
-    explain.add_argument("--at", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
+    explain.add_argument("--at", metavar="TIME", help="when: 2h, 14:30, 2026-03-29T14:30+02:00 (default now)")
     again = reading("replay", "decide every recorded cycle of a group again: another answer than the recorded one is a defect")
-    again.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
-    again.add_argument("--until", help="until when, written the same way (default now)")
-    again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
-    again.add_argument("--price", type=_number, help="of a consumer for an hour, to tell money; with --policy")
     again.add_argument(
-        "--within", type=_seconds, metavar="S", help="tell the share that was read within S seconds; with --policy"
+        "--since", metavar="TIME", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)"
     )
-    again.add_argument("--start", type=_number, default=10.0, help="seconds that a consumer takes to start (10); with --policy")
+    again.add_argument("--until", metavar="TIME", help="until when, written the same way (default now)")
+    again.add_argument("--policy", metavar="FILE", help="simulate instead what the group's settings in this file would have done")
+    _add_simulated(again, "; with --policy")
+    about = "say which preset and which utilisation would have taken the fewest consumer-hours at the same backlog"
+    tune = reading("tune", about)
+    tune.add_argument(
+        "--since", metavar="TIME", default="7d", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 7d)"
+    )
+    tune.add_argument("--until", metavar="TIME", help="until when, written the same way (default now)")
+    _add_simulated(tune, "")
     about = "write the page's views of a recorded time as one HTML file, which needs no network"
     told = reading("report", about, group="?", as_json=False)
     told.add_argument("--all", action="store_true", help="in place of a group: all that the tables have decisions of")
-    told.add_argument("--since", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)")
-    told.add_argument("--until", help="until when, written the same way (default now)")
+    told.add_argument(
+        "--since", metavar="TIME", default="24h", help="from when on: 2h, 14:30, 2026-03-29T14:30+02:00 (default 24h)"
+    )
+    told.add_argument("--until", metavar="TIME", help="until when, written the same way (default now)")
     told.add_argument("--output", metavar="FILE", required=True, help="HTML file to write; one that is there is replaced")
+    reading("audit", "say what the tables hold and cost: rows, bytes, oldest day, last upkeep", group=None)
+    about = "merge the files of past days in the tables, as a running job does by itself; starts Spark"
+    kept = reading("maintain", about, group=None, as_json=False, times=False)
+    kept.add_argument("--keep-days", metavar="N", type=_positive, help="delete days that are older (default: keep all)")
+
+
+def _add_simulated(command: argparse.ArgumentParser, where: str) -> None:
+    """Add what a simulation of the recorded load is told."""
+    command.add_argument("--price", metavar="X", type=_number, help=f"of a consumer for an hour, to tell money{where}")
+    about = f"tell the share that was read within S seconds{where}"
+    command.add_argument("--within", type=_seconds, metavar="S", help=about)
+    command.add_argument(
+        "--start", metavar="S", type=_number, default=10.0, help=f"seconds that a consumer takes to start (10){where}"
+    )
 
 
 def _add_others(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     workers = commands.add_parser("workers", help="local consumers of the configured groups").add_subparsers(required=True)
     stop = workers.add_parser("stop", help="drain and stop every local consumer of the configured groups")
-    stop.add_argument("--config", required=True, help="configuration file")
+    stop.add_argument("--config", metavar="FILE", required=True, help="configuration file")
     stop.set_defaults(run=_stop_workers)
     about = "write a KEDA ScaledObject, or an HPA on a lag, as a configuration, and say what is not in it"
     bring = commands.add_parser("import", help=about, description=about)
@@ -276,6 +339,18 @@ def _read(args: argparse.Namespace) -> int:
             from autoscaler.cli.replaying import replay  # noqa: PLC0415  loads the planner
 
             return replay(args)
+        if args.name == "tune":
+            from autoscaler.cli.tuning import tune  # noqa: PLC0415  loads the planner and the simulation
+
+            return tune(args)
+        if args.name == "audit":
+            from autoscaler.cli.auditing import audit  # noqa: PLC0415  as above
+
+            return audit(args)
+        if args.name == "maintain":
+            from autoscaler.cli.maintaining import maintain  # noqa: PLC0415  loads Spark
+
+            return maintain(args)
         return {"history": reading.history, "explain": reading.explain}[args.name](args)
     except TimeError as e:
         args.misused(str(e))

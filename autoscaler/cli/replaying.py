@@ -5,17 +5,17 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from multiprocessing import get_context
 
 from rich.table import Table
 
 from autoscaler.adapters.audit.decision_reader import DecisionTables
 from autoscaler.cli.asked import Asked, nothing, terminal
+from autoscaler.cli.processes import Processes, processes
 from autoscaler.cli.times import shown
 from autoscaler.errors import Exit
 from autoscaler.replay.redecide import COLUMNS, Replayed, Row, redecide, segments
@@ -91,11 +91,10 @@ def _replayed(
     return total, first, last
 
 
-def _processes(since: datetime, until: datetime) -> AbstractContextManager[ProcessPoolExecutor | None]:
+def _processes(since: datetime, until: datetime) -> AbstractContextManager[Processes | None]:
     """Return processes for a long time; none for a short one, which is over before they have started."""
-    if until - since <= timedelta(seconds=_ALONE) or (os.cpu_count() or 1) == 1:
-        return nullcontext()
-    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))  # the tables' reader has threads
+    count = os.cpu_count() or 1
+    return nullcontext() if until - since <= timedelta(seconds=_ALONE) or count == 1 else processes(count)
 
 
 def parts(read: Read, since: datetime, until: datetime) -> Iterator[Part]:

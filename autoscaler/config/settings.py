@@ -34,6 +34,7 @@ _URL = re.compile(r"^\w+:/")
 _LISTEN = re.compile(r"^([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$", re.ASCII)
 TARGET = re.compile(r"^([a-z0-9.-]+/)?v\d[a-z0-9]*/[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.-]*$")
 _MOST_PORT = 65_535
+_REFERENCES = ("env:NAME", "file:PATH")
 _PLACES = ("state_dir", "checkpoint", "tables")
 
 
@@ -217,13 +218,19 @@ def _address(listen: str) -> str:
     return listen
 
 
+def _reference(value: str) -> str:
+    if not value.startswith(("env:", "file:")):  # the value is not repeated: it may be the secret
+        raise ValueError(f"must be a reference, {' or '.join(_REFERENCES)}, not the token itself")
+    return value
+
+
 class Log(BaseModel):
     """The job's log."""
 
     model_config = _STRICT
 
     format: Literal["text", "json"] = "text"
-    """text: lines for people; json: each line of its own an object, with the figures of each decision that changes something"""
+    """text: lines for people; json: each line an object, with the figures of each decision that changes something"""
 
 
 class Http(BaseModel):
@@ -232,9 +239,11 @@ class Http(BaseModel):
     model_config = _STRICT
 
     listen: Annotated[str, AfterValidator(_address)] | None = None
-    """host:port, such as 127.0.0.1:9301 or 0.0.0.0:9301; null: no port is opened; there is no login, see docs/tasks/feed.md"""
+    """host:port, such as 127.0.0.1:9301 or 0.0.0.0:9301; null: no port is opened"""
+    token: Annotated[str, AfterValidator(_reference)] | None = None
+    """what asks for a login before the page and /api: env:NAME or file:PATH; null: no login; see docs/tasks/page.md"""
     page: bool = False
-    """the page and /api also where listen is no loopback address: all who reach the port read them, see docs/tasks/page.md"""
+    """the page and /api without a token where listen is no loopback address: all who reach the port read them"""
     partitions: bool = False
     """metrics of each partition too, of which a large group has thousands"""
     advice_max_age_s: Annotated[Seconds, Field(gt=0)] = 60.0

@@ -197,14 +197,15 @@ def _end_of(log: Path) -> list[str]:
 
 
 def _message(line: str) -> str:
-    """Return what a line of the log says, where it is one of JSON (``log.format``); else the line."""
+    """Return what a line of the log says, if it is one of JSON (``log.format``); nothing if the script says it; else the line."""
     if not line.startswith("{"):
         return line
     try:
-        said = json.loads(line)["message"]
+        said = json.loads(line)
+        message = str(said["message"]).partition("\n")[0]
     except (ValueError, KeyError, TypeError):
         return line
-    return str(said).partition("\n")[0]
+    return "" if said.get("logger") == _SCRIPT.strip(" :") else message
 
 
 def _written_at(sign: Path) -> float | None:

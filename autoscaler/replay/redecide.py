@@ -91,7 +91,7 @@ class _Replay:
     number: int = 0  # of the next call, if it follows
 
     def cycle(self, row: Row) -> Replayed:
-        if row["inputs"] is None:
+        if row["inputs"] is None or row["measured"] is None:
             return Replayed(cycles=1, undecided=1)
         inputs = unpack_inputs(row["inputs"], rows.snapshot_of(row))
         found = self._remembered(row, inputs)
@@ -154,7 +154,7 @@ def segments(cycles: Iterable[Row]) -> Iterator[tuple[list[Row], Row | None]]:
 
 def starts(row: Row) -> bool:
     """Say whether a cycle can be decided again without those before."""
-    return _STARTS in (row["inputs"] or b"")
+    return row["measured"] is not None and _STARTS in (row["inputs"] or b"")
 
 
 def _counted(found: Sequence[Difference], fine: Replayed) -> Replayed:

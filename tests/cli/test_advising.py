@@ -125,7 +125,7 @@ def test_one_of_a_kind_is_said_as_one() -> None:
 
 
 def test_the_page_says_what_each_word_of_the_json_means() -> None:
-    page = PAGE.parents[1].joinpath("reference", "cli.md").read_text(encoding="utf-8")
+    page = PAGE.parents[1].joinpath("reference", "json.md").read_text(encoding="utf-8")
     assert [f.name for f in fields(Verdict) if f"| `{f.name}` |" not in page] == []
     assert [t.name for t in Trouble if f"`{t.name}`" not in page] == []
     said = json.loads(as_json("c", 60.0, survey(SEEN, {}, {})))

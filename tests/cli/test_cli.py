@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -273,6 +274,13 @@ def test_what_reads_the_output_may_stop_reading(config: Path, option: str) -> No
         assert printing.stderr.read() == ""
 
 
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "autoscaler.cli", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "the output cannot be written: No space left on device\n")
+
+
 def test_status_and_release_know_a_group_of_a_resource_from_what_the_job_has_decided_lately(config: Path) -> None:
     settings = yaml.safe_load(config.read_text(encoding="utf-8")) | {"groups": [], "kubernetes": {"consumer_groups": "shop"}}
     config.write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -304,6 +312,15 @@ def test_status_follows_a_running_job_until_it_is_told_to_end(config: Path) -> N
         assert "RATE_ABOVE_CAPACITY" in watching.stdout.readline()
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(timeout=30) == 0
+
+
+def test_help_says_where_to_begin_and_what_exit_codes_mean() -> None:
+    told = run("--help", COLUMNS="80").stdout
+    assert "where to begin:" in told
+    codes = told.partition("exit codes:")[2]
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8").partition("## `autoscaler`")[2]
+    for code in re.findall(r"^\| (\d+) \|", page.partition("\n## ")[0], re.MULTILINE):
+        assert re.search(rf"\b{code} ", codes), code
 
 
 def test_a_wrong_command_is_refused_with_what_there_is() -> None:

@@ -34,6 +34,9 @@ def offered(cwd: Path, *words: str) -> set[str]:
         (["workers", "stop", "--c"], {"--config"}),
         (["status", "--config", "c"], {"conf.yaml"}),
         (["explain", "--tables", "t"], {"tables"}),  # directories only
+        (["replay", "orders", "--policy", "c"], {"conf.yaml"}),
+        (["report", "--output", "c"], {"conf.yaml"}),
+        (["import", "c"], {"conf.yaml"}),
         (["no-such", "--"], set()),
     ],
 )

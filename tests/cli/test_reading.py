@@ -257,6 +257,17 @@ def test_what_cannot_be_answered_is_said_with_an_exit_code(tables: Path, tmp_pat
         assert (done.returncode, said in done.stderr) == (code, True), (arguments, done.stderr)
 
 
+def test_a_damaged_file_is_named_and_not_taken_for_one_that_is_being_rewritten(tables: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "tables"
+    shutil.copytree(tables, copy)
+    (first, *_) = sorted((copy / "decisions").rglob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:100])
+    for command in ("history", "explain"):
+        done = run(command, "orders", "--tables", copy, *(("--since", iso(T0)) if command == "history" else ()))
+        assert (done.returncode, done.stdout) == (78, "")
+        assert f"{first} is missing or damaged" in done.stderr
+
+
 def test_a_job_that_does_not_run_is_said_first(tables: Path) -> None:
     (tables.parent / "supervisor.lock").touch()
     try:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from tests.cli import commands
 from tests.fakes import AuditEntry
@@ -57,6 +57,20 @@ def test_rows_that_cannot_be_decided_again_are_no_success(tmp_path: Path, entrie
     done = run(put(tmp_path / "tables", entries[3:6]), entries)
     assert done.returncode == 1
     assert "none could be decided again; 3 behind a cycle that is missing" in done.stdout
+
+
+def test_rows_of_a_release_that_did_not_keep_measurements_are_counted_and_not_decided(
+    tmp_path: Path, entries: list[AuditEntry], other: Path
+) -> None:
+    place = put(tmp_path / "tables", entries)
+    kept = DeltaTable(str(place / "loads")).to_pyarrow_table().drop_columns(["measured"])
+    write_deltalake(str(place / "loads"), kept, partition_by=["date"], mode="overwrite", schema_mode="overwrite")
+    done = run(place, entries)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"{len(entries)} with nothing decided, or recorded by an earlier release" in done.stdout
+    done = run(place, entries, "--policy", str(other))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no decision of group g" in done.stderr
 
 
 def test_a_group_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, entries: list[AuditEntry]) -> None:

@@ -91,7 +91,8 @@ def test_a_log_of_json_lines_is_read_as_well(tmp_path: Path) -> None:
     job = read_job(root)
     assert job.waits == "the disk is full"
     assert job.last_words == '{"cut', "what is none is said as it stands"
-    (root / "logs" / "job.log").write_text(json.dumps(said[1]) + "\n")
+    ended = {"logger": "spark-submit.sh", "message": "the job ended"}
+    (root / "logs" / "job.log").write_text(f"{json.dumps(said[1])}\n{json.dumps(ended)}\n")
     assert read_job(root).last_words == "no broker"
 
 

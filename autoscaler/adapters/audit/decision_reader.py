@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -159,14 +160,14 @@ class DecisionTables:
         at, ids = decision["at"], (decision["decision_id"],)
         return next(iter(self._rows(LOADS, _MEASURED, decision["group"], at, at, ids=ids)), None)
 
-    def count(self, group: str, since: datetime, until: datetime) -> int:
-        """Return how many cycles there are, from one time to another.
+    def times(self, group: str, since: datetime, until: datetime) -> list[datetime]:
+        """Return when each cycle was, from one time to another.
 
         Raises:
             SettingsError: As ``spells``.
             TransientError: As ``spells``.
         """
-        return len(self._rows(LOADS, ("at",), group, since, until))
+        return [r["at"] for r in self._rows(LOADS, ("at",), group, since, until)]
 
     def outcomes(self, decision: Row) -> tuple[Row, ...]:
         """Return what a decision set out to do and what became of it, as rows of ``actions``; none where it did nothing.
@@ -318,8 +319,8 @@ class DecisionTables:
             reader = QueryBuilder(_SESSION).register(table.name, there).execute(sql)
             found = pa.RecordBatchReader.from_stream(reader).read_all()
         except Exception as e:  # as which DataFusion reports a file that is gone or damaged
-            if not self._whole(table):
-                raise SettingsError((f"tables: table {self._place.at(table.name)} cannot be read: {_first_line(e)}",)) from e
+            if (damage := self._damaged(table)) is not None:
+                raise SettingsError((f"tables: table {self._place.at(table.name)} cannot be read: {damage}",)) from e
             raise TransientError(
                 f"table {self._place.at(table.name)} was rewritten meanwhile: try again ({_first_line(e)})"
             ) from e
@@ -345,19 +346,33 @@ class DecisionTables:
         self._opened[table.name] = there
         return there
 
-    def _whole(self, table: Table) -> bool:
-        """Say whether every file of the table as it is now is there, as far as that can be looked at."""
+    def _damaged(self, table: Table) -> str | None:
+        """Return what is wrong with the files of the table as it is now, as far as that can be looked at; ``None``: nothing."""
         try:
-            files = DeltaTable(self._place.at(table.name)).file_uris()
-        except (DeltaError, OSError, ValueError):
-            return False
-        return self._place.local is None or all(Path(f.removeprefix("file://")).is_file() for f in files)
+            files = sizes_of(DeltaTable(self._place.at(table.name)))
+        except (DeltaError, OSError, ValueError) as e:
+            return _first_line(e)
+        if self._place.local is None:
+            return None
+        root = self._place.local / table.name
+        lost = [name for name, size in files if _size(root / name) != size]
+        return f"{root / lost[0]} is missing or damaged: put it back from a copy, or move the tables away" if lost else None
 
     def _is_there(self, table: Table) -> bool:
         try:
             return DeltaTable.is_deltatable(self._place.at(table.name))
         except (DeltaError, OSError, ValueError):
             return True  # who opens it says what is wrong
+
+
+def _size(file: Path) -> int | None:
+    return file.stat().st_size if file.is_file() else None
+
+
+def sizes_of(there: DeltaTable) -> list[tuple[str, int]]:
+    """Return the files of a table as its log names them, each with its size in bytes."""
+    files = there.get_add_actions(flatten=True)
+    return list(zip(*(map(unquote, files.column("path").to_pylist()), files.column("size_bytes").to_pylist()), strict=True))
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -112,6 +112,7 @@ LOADS = Table(
         first_unknown=pa.list_(pa.string()), oldest_s=pa.float64(), measured=pa.binary(), inputs=pa.binary(),
     ),
 )  # fmt: skip
+MANY_FILES = 8  # of a past day, that are worth merging
 TABLES: Mapping[str, Table] = {t.name: t for t in (DECISIONS, ACTIONS, HANDOVERS, LOADS)}
 
 _PROPERTIES = {

@@ -1,7 +1,7 @@
 """Keeps the audit's tables small: merges the files of past days and lets go of days that need not be kept. Beside the path.
 
 Every commit leaves a file, and Spark's driver holds an entry for each that is in a table. The job merges those of past days by
-itself (``Keeper``); ``jobs/maintain_audit.py`` does it for tables whose job does not run. Must not hold up a cycle or a commit.
+itself (``Keeper``); ``autoscaler maintain`` does it for tables whose job does not run. Must not hold up a cycle or a commit.
 """
 
 import logging
@@ -22,7 +22,7 @@ from pyspark.sql.functions import col
 from autoscaler.adapters.audit.delta_audit import SESSION, first_line, is_table
 from autoscaler.adapters.audit.place import TablesPlace
 from autoscaler.adapters.audit.rows import day
-from autoscaler.adapters.audit.tables import TABLES
+from autoscaler.adapters.audit.tables import MANY_FILES, TABLES
 from autoscaler.errors import AutoscalerError, TransientError
 from autoscaler.ports import Clock
 
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_S = 600.0  # after the start: a job that is tried out is not disturbed
 _EVERY_S = 3600.0
-_MANY = 8  # files of a past day that are worth merging
 _LISTERS = 8  # tasks that list a table's files for VACUUM: with the default of 10,000 that takes half a minute, whatever there is
 _DAY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/")
 _OWN = {
@@ -56,7 +55,7 @@ class Upkeep:
 
 def is_due(files: Mapping[date, int], *, before: date, keep_from: date | None) -> bool:
     """Return whether a table with so many files per day has past days to be merged, or days that need not be kept."""
-    return any(d < before and (n >= _MANY or (keep_from is not None and d < keep_from)) for d, n in files.items())
+    return any(d < before and (n >= MANY_FILES or (keep_from is not None and d < keep_from)) for d, n in files.items())
 
 
 def files_per_day(spark: SparkSession, where: str | Path | TablesPlace, name: str) -> Mapping[date, int]:

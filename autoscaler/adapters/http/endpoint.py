@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from autoscaler.adapters.http.board import Board
 from autoscaler.adapters.http.brokers import BrokerPlans, Rows
+from autoscaler.adapters.http.login import Login
 from autoscaler.adapters.http.metrics import Backlog, Cycle, JobMetrics
 from autoscaler.adapters.http.page import Page, is_loopback
 from autoscaler.adapters.http.server import Answers, Health, Server
+from autoscaler.clients.secrets import referred
 from autoscaler.config.settings import Settings
 from autoscaler.model import HandoverDone, PartitionLoad
 from autoscaler.ports import Clock, MayAct, unlimited
@@ -28,16 +31,23 @@ class Endpoint:
         plans: Rows = list,
         may_act: MayAct = unlimited,
     ) -> None:
-        """Open nothing yet; ``address`` is host and port, ``plans`` reads rows of what is planned for brokers."""
+        """Open nothing yet; ``address`` is host and port, ``plans`` reads rows of what is planned for brokers.
+
+        Raises:
+            SettingsError: The token cannot be read, or is too short.
+        """
         http = settings.http
         health = Health(groups=len(settings.groups), oldest_s=settings.measure.watchdog_s, advice_max_age_s=http.advice_max_age_s)
         self._metrics = JobMetrics(clock, backlog, partitions=http.partitions)
         self._board: Board | None = None
-        if http.page or is_loopback(address[0]):
+        token = http.token
+        login = None if token is None else Login(partial(referred, "http.token", token), clock, address[1])
+        anywhere = http.page or login is not None
+        if anywhere or is_loopback(address[0]):
             old_s = max(_OLD_S, _OLD_CYCLES * settings.measure.trigger_s)
             self._board = Board(clock, backlog, (g.group for g in settings.groups), old_s=old_s)
-        page = Page(self._board, BrokerPlans(clock, plans), anywhere=http.page)
-        self._server = Server(address, Answers(self._metrics, health, clock, page, may_act))
+        page = Page(self._board, BrokerPlans(clock, plans), anywhere=anywhere)
+        self._server = Server(address, Answers(self._metrics, health, clock, page, may_act), login)
 
     def start(self) -> None:
         """Begin to answer, and to count the messages of the process' log."""

@@ -23,7 +23,7 @@ _FILES: Mapping[str, tuple[str, str]] = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
 _NUMBER = re.compile(r"\d{1,12}(\.\d{1,9})?")
-_FORBIDDEN = "the page is served on a loopback address only, unless the setting http.page allows it elsewhere"
+_FORBIDDEN = "the page is served on a loopback address only, unless http.token asks for a login or http.page allows it elsewhere"
 
 
 def is_loopback(host: str) -> bool:
@@ -130,5 +130,6 @@ def _got(summary: str, kind: str, *, missing: bool = False, unread: bool = False
         answers["404"] = {"description": "No cycle of this group since the job began, or no such decision"}
     if unread:
         answers["503"] = {"description": "The table balance cannot be read right now"}
-    answers["403"] = {"description": "Not a loopback address, and http.page is not set"}
+    answers["401"] = {"description": "The setting http.token asks for a login: send Authorization: Bearer TOKEN"}
+    answers["403"] = {"description": "Not a loopback address, and neither http.token nor http.page is set"}
     return {"summary": summary, "responses": answers}

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from prometheus_client.exposition import choose_encoder
 
 from autoscaler.adapters.http.answer import Answer
+from autoscaler.adapters.http.login import MOST_BYTES, PATH, Login
 from autoscaler.adapters.http.metrics import JobMetrics
 from autoscaler.adapters.http.page import Page
 from autoscaler.errors import TransientError
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 _AGAIN_S = 10.0
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _CLIENT_S = 10.0  # that a client may take to say what it wants
 
@@ -122,11 +123,35 @@ def waiting(whom: Callable[[], str]) -> Callable[[str, str, str], Answer]:
 class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_S
     answers: Callable[[str, str, str], Answer]
+    login: Login | None
 
     def do_GET(self) -> None:
         """Answer, and never fail the server."""
+        self._send(self._answered)
+
+    do_HEAD = do_GET  # noqa: N815  http.server's name
+
+    def do_POST(self) -> None:
+        """Take what the form of the login sends, and nothing else."""
+        if self.login is None or urlsplit(self.path).path != PATH:
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+            return
+        self._send(self._entered)
+
+    def _answered(self) -> Answer:
+        path = urlsplit(self.path).path
+        refused = None if self.login is None else self.login.refused(path, self.headers)
+        return refused or self.answers(path, self.headers.get("Accept", ""), self.headers.get("Host", ""))
+
+    def _entered(self) -> Answer:
+        length = self.headers.get("Content-Length", "")
+        if self.login is None or not (length.isascii() and length.isdecimal()) or int(length) > MOST_BYTES:
+            return Answer.of(HTTPStatus.BAD_REQUEST, {"error": "send the form of /"})
+        return self.login.enter(self.rfile.read(int(length)), self.headers)
+
+    def _send(self, asked: Callable[[], Answer]) -> None:
         try:
-            answer = self.answers(urlsplit(self.path).path, self.headers.get("Accept", ""), self.headers.get("Host", ""))
+            answer = asked()
         except Exception:  # a defect here is this request's only
             log.exception("%s could not be answered", self.path)
             answer = Answer.of(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "see the job's log"})
@@ -137,11 +162,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Content-Security-Policy", _CSP)
+        for name, value in answer.headers:
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
-
-    do_HEAD = do_GET  # noqa: N815  http.server's name
 
     def version_string(self) -> str:
         """Keep Python's version to ourselves."""
@@ -170,10 +195,10 @@ class _ListeningV6(_Listening):
 class Server:
     """Answers on one address until it is closed."""
 
-    def __init__(self, listen: tuple[str, int], answers: Callable[[str, str, str], Answer]) -> None:
-        """Open nothing; ``listen`` is host and port, 0 for any."""
+    def __init__(self, listen: tuple[str, int], answers: Callable[[str, str, str], Answer], login: Login | None = None) -> None:
+        """Open nothing; ``listen`` is host and port, 0 for any; ``login`` is asked before the page is answered."""
         self._listen, self._closing = listen, threading.Event()
-        self._handler = type("Handler", (_Handler,), {"answers": staticmethod(answers)})
+        self._handler = type("Handler", (_Handler,), {"answers": staticmethod(answers), "login": login})
         self._server: ThreadingHTTPServer | None = None
         self._opened = threading.Event()
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)

@@ -191,17 +191,22 @@ def test_only_this_machine_is_answered_unless_it_is_allowed(example: Example, pa
     assert example.answers()("/healthz", "", "autoscaler.example").status == 200
 
 
-@pytest.mark.parametrize(("listen", "page", "status"), [
-    ("127.0.0.1:9301", False, 200), ("0.0.0.0:9301", False, 403), ("0.0.0.0:9301", True, 200),
+@pytest.mark.parametrize(("listen", "settings", "status"), [
+    ("127.0.0.1:9301", {}, 200), ("0.0.0.0:9301", {}, 403), ("0.0.0.0:9301", {"page": True}, 200),
+    ("0.0.0.0:9301", {"token": "env:TOKEN"}, 200),  # the server asks for it first
 ])  # fmt: skip
-def test_the_address_decides_who_may_see_it(listen: str, *, page: bool, status: int) -> None:
-    made = Settings.model_validate({**MINIMAL, "http": {"listen": listen, "page": page}})
+def test_the_address_decides_who_may_see_it(
+    monkeypatch: pytest.MonkeyPatch, listen: str, settings: dict[str, object], status: int
+) -> None:
+    monkeypatch.setenv("TOKEN", "f3a9c1d07be24856a0")
+    made = Settings.model_validate({**MINIMAL, "http": {"listen": listen, **settings}})
     assert made.http.address is not None
     endpoint = Endpoint(made, made.http.address, FakeClock(wall=cases.T0), lambda: (0, None))
     told = cycle()
     endpoint.take(told.line, told.loads, ())
     handler: Any = endpoint._server._handler
     assert handler.answers("/api/groups", "", HERE).status == status
+    assert (handler.login is not None) == ("token" in settings)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])

@@ -347,6 +347,7 @@ function show() {
 }
 async function get(url) {
   const answer = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" });
+  if (answer.status === 401) location.reload(); // the login's form is there in place of the page
   if (answer.status === 404) throw new Error("this group has had no cycle since the job began");
   const said = await answer.json();
   if (!answer.ok) throw new Error(said.error ?? `status ${answer.status}`);
