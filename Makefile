@@ -13,6 +13,8 @@ ARGS ?=
 UNIT_PROCESSES ?= auto
 PROCESSES ?= 4
 export PYTHONUNBUFFERED := 1
+# Each process of a run of tests reads all of them: it takes a third of the time where an earlier one could keep what it compiled.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install develop java browser prometheus jars demo check unit test kubernetes-test chaos bench evaluate docs clean
 
