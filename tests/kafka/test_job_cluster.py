@@ -25,6 +25,7 @@ from tests.until import until
 pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "NAME_OF_THE_CLIENT"
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # of JVMs that live for minutes: optimising does not pay
 
 
 APART_S = (3.5, -1.5)
@@ -60,7 +61,9 @@ class Job:
         config.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
         command = [str(ROOT / "spark-submit.sh"), "--config", str(config), "--master", "local-cluster[2,1,1024]"]
         command += ["--conf", f"spark.pyspark.python={self.python}", "--conf", f"spark.pyspark.driver.python={sys.executable}"]
+        command += ["--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}"]
         own = {"SPARK_HOME": str(self.home), "AUTOSCALER_PYTHON": sys.executable, VARIABLE: "the driver's own"}
+        own["AUTOSCALER_JAVA_OPTIONS"] = SHORT_LIVED
         with (self.place / "told").open("wb") as told:
             return subprocess.Popen(command, cwd=self.place, env={**os.environ, **own}, stderr=told, start_new_session=True)
 
