@@ -67,7 +67,7 @@ check: .venv/developed ## style, types and layers
 	$(BIN)/lint-imports | sed -n "/^Analyzed/,\$$p"
 
 unit: .venv/tested .venv/kernels ## every test that needs neither Java nor jars nor a browser: a minute or two
-	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -m unit -n $(UNIT_PROCESSES) --dist worksteal $(TESTS) $(ARGS)
 
 # Most tests of a broker wait, and one job runs at a time (tests/scheduling.py): four processes keep two cores busy. ARGS="-n 0" runs them one after the other.
 test: develop jars browser prometheus ## every test but those of make chaos and make kubernetes-test: unit, and the real broker, Spark, Delta, browser and Prometheus

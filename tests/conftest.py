@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from autoscaler import jars
 from autoscaler.devtools.broker import Broker, Cluster
 from tests import evidence
-from tests.scheduling import shares
+from tests.scheduling import order
 from tests.until import until
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         heaviest[item.path] = max(heaviest.get(item.path, 0), sum(HEAVY.get(mark, 0) for mark in needed))
         limit = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0.0), limit.args[0] if limit else 0.0)
-    items.sort(key=lambda i: (not shares(i.path), -heaviest[i.path], -longest[i.path], -many[i.path], i.path))
+    items.sort(key=lambda i: (order(i.path, heaviest[i.path]), -longest[i.path], -many[i.path], i.path))
 
 
 @pytest.hookimpl(optionalhook=True)

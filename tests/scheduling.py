@@ -14,6 +14,21 @@ ROOT = Path(__file__).resolve().parents[1]
 # A Spark session takes 15 s of processor time to start, and three brokers 8 % of a core for as long as they are there: files that
 # name one of these share it in one process
 DEAR = ("SparkSession", "three_brokers", "secure_broker")
+# Processor seconds, as once measured, of the files that take longest beside jobs and what is shared: of two that need the same,
+# the longer one begins first, so that it does not run on alone at the end
+SECONDS = {
+    "tests/adapters/audit/test_audit_kill.py": 60,
+    "tests/properties/test_decide_properties.py": 30,
+    "tests/scenarios/test_unequal_timelines.py": 29,
+    "tests/scenarios/test_guard_timelines.py": 20,
+    "tests/handover/test_simulation.py": 17,
+    "tests/evaluation/test_sizing.py": 14,
+    "tests/scenarios/test_native_faults.py": 13,
+    "tests/scenarios/test_native_timelines.py": 12,
+    "tests/scenarios/test_consumer_faults.py": 11,
+    "tests/scenarios/test_fallback_timelines.py": 11,
+    "tests/properties/test_guard_properties.py": 10,
+}
 JOB = ("start_job(", 'spark-submit.sh"), "--config"')  # what a file contains whose tests run the whole job
 
 
@@ -39,6 +54,13 @@ def shares(file: Path) -> str:
     """Return which dear thing of a whole run the tests of a file share with others; empty: none."""
     text = file.read_text(encoding="utf-8")
     return next((dear for dear in DEAR if dear in text), "")
+
+
+def order(file: Path, heavy: int) -> tuple[bool, bool, int, int]:
+    """Return when a file begins: jobs first, which run one after the other, then what is shared, what is heavy, and the rest."""
+    name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
+    alone = bool(name) and not shares(file) and runs_job(name)
+    return not alone, not shares(file), -heavy, -SECONDS.get(name, 0)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import scheduling
-from tests.scheduling import DEAR, Sharing, runs_job, shares
+from tests.scheduling import DEAR, SECONDS, Sharing, order, runs_job, shares
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -74,3 +74,19 @@ def test_files_are_told_by_what_they_contain() -> None:
     assert runs_job("tests/kafka/test_requests.py")
     assert not runs_job("tests/kafka/test_worker.py")
     assert not any(map(runs_job, DEAR))
+
+
+def test_jobs_begin_first_then_what_is_shared_then_what_is_heavy_and_takes_long() -> None:
+    names = (
+        "test_layout.py",
+        "properties/test_decide_properties.py",
+        "kafka/test_commits.py",
+        "kafka/test_balance.py",
+        "kafka/test_requests.py",
+    )
+    files = [(ROOT / "tests" / name, int(name.startswith("kafka"))) for name in names]
+    assert sorted(files, key=lambda f: order(*f)) == files[::-1]
+
+
+def test_what_is_said_to_take_long_is_there_and_neither_a_job_nor_shared() -> None:
+    assert all((ROOT / file).is_file() and not runs_job(file) and not shares(ROOT / file) for file in SECONDS)
