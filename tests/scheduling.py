@@ -11,9 +11,9 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[1]
-# A Spark session takes 15 s of processor time to start, and three brokers 8 % of a core for as long as they are there: files that
-# name one of these share it in one process
-DEAR = ("SparkSession", "three_brokers", "secure_broker")
+# A Spark session takes 15 s of processor time to start, a Chromium 3 s, and three brokers 8 % of a core for as long as they are
+# there: files that name one of these share it in one process
+DEAR = ("SparkSession", "three_brokers", "secure_broker", "playwright")
 # Processor seconds, as once measured, of the files that take longest beside jobs and what is shared: of two that need the same,
 # the longer one begins first, so that it does not run on alone at the end
 SECONDS = {

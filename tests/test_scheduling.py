@@ -74,6 +74,7 @@ def test_files_are_told_by_what_they_contain() -> None:
     assert runs_job("tests/kafka/test_requests.py")
     assert not runs_job("tests/kafka/test_worker.py")
     assert not any(map(runs_job, DEAR))
+    assert shares(ROOT / "tests" / "browser" / "test_report.py") == "playwright"
 
 
 def test_jobs_begin_first_then_what_is_shared_then_what_is_heavy_and_takes_long() -> None:

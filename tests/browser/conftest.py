@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.chromium import MISSING, chromium, launched
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip(MISSING)
