@@ -98,6 +98,7 @@ def states(draw: st.DrawFn, count: int) -> GroupState:
             phase=draw(sampled(*WorkerPhase)),
             instance=None,
             owned=frozenset(p for p in listed if draw(st.integers(0, 3)) == 0 or owner.get(p) == s),
+            ages=draw(sampled((), ((0, 3), (40, 1)), ((96, 5),))),
         )
         for s in sorted(live)
     )

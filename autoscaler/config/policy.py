@@ -199,6 +199,10 @@ class Policy(BaseModel):
     """consumers to take away at a time, or a share such as 25%; the next after scale_down.cooldown; null: no limit"""
     grow_stabilisation_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """seconds that a consumer must be overloaded before the group grows; 0: at once"""
+    promise_within_s: Annotated[Seconds, Field(gt=0)] | None = None
+    """seconds within which a share of the records is to be processed, with as few consumers as that takes; null: no promise"""
+    promise_share: Annotated[Number, Field(gt=0, lt=1)] = 0.99
+    """that share"""
     catch_up_s: Annotated[Seconds, Field(gt=0)] | None = None
     """seconds in which a backlog is to be worked off: consumers are added for it and kept until it is; null: for rates only"""
     turns_per_hour: Annotated[Count, Field(ge=1, le=3600)] | None = 10
@@ -232,6 +236,7 @@ class Policy(BaseModel):
     rebalance_s: Annotated[Seconds, Field(ge=0)] | None = None
     """seconds for which no consumer processes anything while partitions move; of TAIL_LATENCY_2, which needs it"""
     _measured: float | None = PrivateAttr(default=None)  # no setting: no part of the fingerprint
+    _written: str | None = PrivateAttr(default=None)  # fingerprint of what is configured, where a promise has changed it
 
     @model_validator(mode="after")
     def _consistent(self) -> "Policy":
@@ -243,6 +248,25 @@ class Policy(BaseModel):
         """Return the policy for a cycle in which one consumer is taken to process so much; what is configured wins."""
         copy = self.model_copy()
         copy._measured = bytes_per_s  # noqa: SLF001  its own
+        return copy
+
+    def keeping(self, *, target: float | None = None, stay_s: float | None = None, behind_s: float) -> Self:
+        """Return the policy for a cycle in which a promise is kept.
+
+        Args:
+            target: Share of the capacity that is planned for; ``None``: as configured.
+            stay_s: Seconds for which fewer must have been enough, ``shrink_stabilisation_s`` at most; ``None``: as configured.
+            behind_s: Seconds that a partition may be behind before that is a backlog, which is then worked off as promised.
+        """
+        times = [t for t in (self.catch_up_s, self.promise_within_s) if t is not None]
+        changed: dict[str, object] = {"backlog_s": behind_s, "catch_up_s": min(times)}
+        if target is not None:
+            changed["target_utilisation"] = target
+        if stay_s is not None:
+            changed |= {"shrink_cooldown_s": 0.0, "turns_per_hour": None}
+            changed["shrink_stabilisation_s"] = min(stay_s, self.shrink_stabilisation_s)
+        copy = self.model_copy(update=changed)
+        copy._written = self.fingerprint  # noqa: SLF001  its own
         return copy
 
     @property
@@ -280,6 +304,8 @@ class Policy(BaseModel):
     @property
     def fingerprint(self) -> str:
         """Return 12 hex digits that change whenever a setting changes, for the audit."""
+        if self._written is not None:
+            return self._written
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
@@ -302,6 +328,8 @@ def contradictions(group: Mapping[str, object]) -> tuple[str, ...]:
             "algorithm EXACT is for mode advise: it may take seconds for each plan and need not give the same one twice; use PACE"
         )
     found += _records_contradictions(group)
+    if group.get("promise_within_s") is not None and group.get("sizing", "rates") != "rates":
+        found.append("promise.within is for sizing rates: a published policy is told published.wanted_latency")
     found += _sizing_contradictions(group)
     found += _fallback_contradictions(group, least, most)
     topics = group.get("topics")

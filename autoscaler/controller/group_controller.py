@@ -146,10 +146,17 @@ class GroupController:
         members = self.reader.members(self.policy.group)
         failed = self.reader.failure(self.policy.group) if members is None else None
         seen = Observation(group=self.policy.group, snapshot=snapshot, state=None, members=members, unread_members=failed)
-        seen = self.actuator.observe(seen)
+        seen = self._as_asked(self.actuator.observe(seen))
         if seen.state is not None and not self._completed:
             self._catch_up(seen.state)
         return seen
+
+    def _as_asked(self, seen: Observation) -> Observation:
+        """Return what was observed, without ages of records where no promise needs them: they are recorded with each cycle."""
+        if seen.state is None or self.policy.promise_within_s is not None:
+            return seen
+        workers = tuple(replace(w, ages=()) if w.ages else w for w in seen.state.workers)
+        return replace(seen, state=replace(seen.state, workers=workers))
 
     def _catch_up(self, state: GroupState) -> None:
         capacity = None

@@ -345,6 +345,19 @@ _WORDS: Mapping[What, str | Callable[[Finding], str]] = {
         "hour)"
     ),
     What.CAPACITY_ASSUMED: "capacity {capacity} per consumer (assumed; not measured yet)",
+    What.PROMISED: "for {share} within {within} consumers are filled to {target} ({late} of the records were later)",
+    What.PROMISE_BROKEN: (
+        "{late} of the records took longer than {within}, and {allowed} may ({s[promise_within_s]}): "
+        "consumers are filled to {target}"
+    ),
+    What.PROMISE_HOPELESS: (
+        "{late} of the records took longer than {within} ({s[promise_within_s]}) however idle their consumers are: more "
+        "consumers do not help; look at how long one record takes, at batches and pauses of the application, and at clocks"
+    ),
+    What.PROMISE_UNSEEN: (
+        "how old records are as they are processed is not known, because {why}: consumers are filled to {target} "
+        "({s[target_utilisation]}), and what is more than {behind} behind is worked off within {within}"
+    ),
     What.CAPACITY_KEPT: "capacity {capacity} per consumer (as measured before the restart)",
     What.CAPACITY_BOUND: (
         "capacity {capacity} per consumer is the bound: measured {measured} (in {samples:window}, the last {ago} ago); see "

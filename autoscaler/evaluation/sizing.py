@@ -157,7 +157,8 @@ def _made() -> Iterator[Workload]:
 PUBLISHED = ("LINEAR", "AUTO_SCALE_CG", "TAIL_LATENCY_1", "TAIL_LATENCY_2")
 PEERS = ("KEDA+HPA", "Flink")
 BY_RATES = tuple(f"rates {target:.0%}" for target in TARGETS)
-POLICIES = (*PUBLISHED, *PEERS, *BY_RATES)
+PROMISE = "promise"
+POLICIES = (*PUBLISHED, *PEERS, *BY_RATES, PROMISE)
 
 
 def policy_of(name: str, workload: Workload) -> Policy:
@@ -169,8 +170,10 @@ def policy_of(name: str, workload: Workload) -> Policy:
         ValueError: It is none that decides by ``core.decide``.
     """
     common = {"group": "simulated", "topics": ("t",), "mode": "act", "capacity_bytes_per_s": workload.planned * RECORD_BYTES}
-    if name not in {*PUBLISHED, *BY_RATES}:
+    if name not in {*PUBLISHED, *BY_RATES, PROMISE}:
         raise ValueError(f"{name!r} is no policy; there are {', '.join((*PUBLISHED, *BY_RATES))}")
+    if name == PROMISE:
+        return Policy.model_validate(common | {"promise_within_s": workload.within_s, "promise_share": SHARE})
     if name in BY_RATES:
         return Policy.model_validate(common | {"target_utilisation": TARGETS[BY_RATES.index(name)]})
     said: dict[str, object] = {"sizing": name, "cooldown_s": workload.cooldown_s}
@@ -202,14 +205,14 @@ def played(name: str, workload: Workload, policy: Policy) -> Outcome:
 
 
 def _world(workload: Workload, name: str) -> World:
-    ours = name in BY_RATES
+    ours = name in {*BY_RATES, PROMISE}
     return World(
         consumer_bytes_per_s=workload.capacity * RECORD_BYTES,
         usable_bytes_per_s=workload.planned * RECORD_BYTES,
         start_s=_START_S,
         pause_s=_HANDOVER_S if ours else workload.rebalance_s,
         stops_all=not ours,
-        window_s=1.0 if name in PUBLISHED else 5.0,
+        window_s=1.0 if name in {*PUBLISHED, PROMISE} else 5.0,
         at_once=workload.at_once,
         decide_s=1.0,
         within_s=workload.within_s,

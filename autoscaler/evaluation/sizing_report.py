@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from autoscaler.evaluation.figures import share_and_cost
 from autoscaler.evaluation.report import Report, Section, Shown
-from autoscaler.evaluation.sizing import BY_RATES, NAMES, POLICIES, SHARE, Run
+from autoscaler.evaluation.sizing import BY_RATES, NAMES, POLICIES, PROMISE, SHARE, Run
 from autoscaler.evaluation.tables import Table
 
 _ABSENT = "–"
@@ -42,7 +42,8 @@ _CONDITIONS = (
     "see the last second's rate and the backlog, their whole group stands still for the time of a rebalance (50 ms; W-skew "
     "0.5 s) when anything moves, and they wait 10 s between two actions. LINEAR is told what part of a second's records a "
     "consumer can read in time where they come at once. `rates N%` is this project's default sizing at a target utilisation of "
-    "N %: it sees rates over 5 s, and only what moves stands still, for 0.1 s. All other settings are the defaults. KEDA+HPA "
+    "N %: it sees rates over 5 s, and only what moves stands still, for 0.1 s. `promise` is told W and 99 % and nothing else; it "
+    "sees rates over 1 s, as published policies do. All other settings are the defaults. KEDA+HPA "
     "and Flink's rule ask for a number, Kafka's range assignor deals the partitions, the whole group stands still as above, and "
     "consumers commit every 5 s; the best of 15 and of 16 settings on each workload is shown: the cheapest that has 99 % in "
     "time, or the one that has most. The recorded loads are `chindanonda_10min.csv` and `nyc_taxi_2h_x40.csv` in DIR, with the "
@@ -53,7 +54,8 @@ _COLUMNS = ("policy", "in time", "printed", "consumer minutes", "printed", "at m
 
 def sizing_report(runs: Sequence[Run], command: str, made: str) -> Report:
     """Return what the page shows."""
-    sections = tuple(_section(r) for r in _by_workload(runs))
+    of_each = _by_workload(runs)
+    sections = (*_promise(of_each), *(_section(r) for r in of_each))
     return Report(title="Sizing groups, evaluated", about=_ABOUT, command=command, made=made, sections=sections)
 
 
@@ -69,6 +71,28 @@ def sizing_document(report: Report) -> str:
 def _by_workload(runs: Sequence[Run]) -> list[list[Run]]:
     inside = sorted(runs, key=lambda r: (NAMES.index(r.workload), POLICIES.index(r.policy)))
     return [list(some) for _, some in groupby(inside, key=lambda r: r.workload)]
+
+
+def _promise(of_each: list[list[Run]]) -> tuple[Section, ...]:
+    """Return what the promise has kept and cost on every workload, beside KEDA at its best; nothing without both."""
+    rows, ratios = [], []
+    for runs in of_each:
+        by_policy = {r.policy: r for r in runs}
+        ours, peer = by_policy.get(PROMISE), by_policy.get("KEDA+HPA")
+        if ours is None or peer is None:
+            continue
+        ratios.append(ours.consumer_min / peer.consumer_min)
+        costs = (f"{ours.consumer_min:.1f}", f"{peer.consumer_min:.1f}", f"{ratios[-1]:.2f}", f"{ours.least_consumer_min:.1f}")
+        rows.append((ours.workload, f"{ours.in_time * 100:.2f} %", f"{peer.in_time * 100:.2f} %", *costs))
+    if not rows:
+        return ()
+    note = (
+        f"A promise of {SHARE:.0%} within W, one configuration for all workloads; KEDA+HPA with its best settings for each. "
+        f"The mean ratio of consumer minutes is {sum(ratios) / len(ratios):.2f}."
+    )
+    header = ("workload", "promise: in time", "KEDA+HPA: in time", "consumer minutes", "KEDA+HPA", "ratio", "at least")
+    table = Table(title="The promise beside KEDA+HPA", note=note, header=header, rows=tuple(rows))
+    return (Section(title="A promise", text="What `promise.within` keeps, and what that costs.", figures=(), tables=(table,)),)
 
 
 def _section(runs: list[Run]) -> Section:

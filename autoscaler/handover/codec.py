@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Never, TypeVar, assert_never
 
 from autoscaler.handover.records import (
+    AGE_BOUNDS_S,
     MOST_LEASE_S,
     PROTOCOL_VERSION,
     Epoch,
@@ -348,7 +349,8 @@ def _heartbeat_body(h: Heartbeat) -> dict[str, object]:
         "records": h.records,
         "bytes": h.payload_bytes,
         "busy": h.busy_s,
-        "latency": list(h.latency_buckets),
+        "latency": [],  # earlier releases read this name
+        "ages": [[i, n] for i, n in enumerate(h.ages) if n],
         "progress": h.last_progress,
         "exactly_once": h.exactly_once,
     }
@@ -375,10 +377,21 @@ def _heartbeat(group: str, worker: Incarnation, body: Mapping[str, object]) -> H
         records=_int(body.get("records")),
         payload_bytes=_int(body.get("bytes")),
         busy_s=_float(body.get("busy")),
-        latency_buckets=tuple(_int(x) for x in _list(body.get("latency"))),
+        ages=_ages(_list(body.get("ages", []))),
         last_progress=_float(body.get("progress")),
         exactly_once=_bool(body.get("exactly_once", False)),
     )
+
+
+def _ages(told: Sequence[object]) -> tuple[int, ...]:
+    """Return a count for each place, 0 for those that are not told; none at all from a release that tells no ages."""
+    pairs = [(_int(place), _int(count)) for place, count in (_row(x, 2) for x in told)]
+    if any(not 0 <= place <= len(AGE_BOUNDS_S) for place, _ in pairs):
+        _refuse(f"ages {told!r:.80}")
+    counts = [0] * (len(AGE_BOUNDS_S) + 1 if pairs else 0)
+    for place, count in pairs:
+        counts[place] = count
+    return tuple(counts)
 
 
 def _at(table: Sequence[_T], index: object, name: str) -> _T:

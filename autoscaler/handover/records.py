@@ -197,8 +197,8 @@ class Heartbeat:
     records: int = 0  # processed since start
     payload_bytes: int = 0  # their decompressed payload
     busy_s: float = 0.0  # seconds inside the application
-    # Histogram counts of append-to-processed (bounds are ``LATENCY_BOUNDS_S``), cumulative since start
-    latency_buckets: tuple[int, ...] = ()
+    # Records by how long after they were appended they were processed (bounds are ``AGE_BOUNDS_S``), cumulative since start
+    ages: tuple[int, ...] = ()
     last_progress: float = 0.0
     # It commits in transactions of ``commit_metadata.transactional_id``, which it has taken before its first heartbeat
     exactly_once: bool = False
@@ -219,8 +219,6 @@ class Tick:
     version: int = field(default=PROTOCOL_VERSION)
 
 
-LATENCY_BOUNDS_S = (
-    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
-)  # fmt: skip
+AGE_BOUNDS_S = tuple(0.01 * 10 ** (i / 20) for i in range(96))  # upper ones, a twelfth apart; above ten minutes is the rest
 
 Record = Plan | TakeOver | Expired | Released | Left | Unparked | Heartbeat | Tick

@@ -16,7 +16,7 @@ class Totals:
     records: int = 0
     payload_bytes: int = 0
     busy_s: float = 0.0
-    latency_buckets: tuple[int, ...] = ()
+    ages: tuple[int, ...] = ()
     last_progress: float = 0.0
 
 

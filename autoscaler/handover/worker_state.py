@@ -392,7 +392,7 @@ def _beat(state: WorkerState, now: float, effects: tuple[Effect, ...]) -> Step:
         records=state.totals.records,
         payload_bytes=state.totals.payload_bytes,
         busy_s=state.totals.busy_s,
-        latency_buckets=state.totals.latency_buckets,
+        ages=state.totals.ages,
         last_progress=state.totals.last_progress,
         exactly_once=state.exactly_once,
     )

@@ -59,6 +59,8 @@ class WorkerView:
     busy_s: float = 0.0
     latency_p50_s: float | None = None  # median of append-to-processed over the recent heartbeats; ``None`` without records
     latency_p99_s: float | None = None
+    # Records processed since the observation before, by age: (index of the bound in ``AGE_BOUNDS_S``, how many)
+    ages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from autoscaler.model import (
     WorkerView,
 )
 from autoscaler.simulation.outcome import Outcome, Tally
-from autoscaler.simulation.queues import Floats, Ints, Queues, arrive_at_once, empty_queues, pass_step, waits_late
+from autoscaler.simulation.queues import AGES, Floats, Ints, Queues, arrive_at_once, empty_queues, pass_step, waits_late
 from autoscaler.simulation.world import Load, World, steps_s
 
 _WINDOW_S = 30.0
@@ -98,7 +98,7 @@ def _run(group: "_Group") -> Outcome:
 class _Group(ABC):
     """The simulated group: who runs, who holds what, and what is unread. Partitions and consumers are numbers."""
 
-    def __init__(self, load: Load, world: World) -> None:
+    def __init__(self, load: Load, world: World, seen_s: float = 0.0) -> None:
         begin, slots = float(load.times[0]), sorted({int(o) for o in load.owner} - {-1})
         self.load, self.world = load, world
         self.owner = load.owner.astype(np.int64)  # by plan; -1: none
@@ -106,7 +106,7 @@ class _Group(ABC):
         self.ready_at: dict[int, float] = dict.fromkeys(slots, -math.inf)  # of each consumer that was asked for
         self.requested = frozenset(slots) or None
         self.now, self.tally = begin, Tally()
-        points = 8 + 3 * math.ceil((world.within_s or 0.0) / world.tick_s)
+        points = 8 + 3 * math.ceil(max(world.within_s or 0.0, seen_s) / world.tick_s)
         self.queues: Queues = empty_queues(len(load.partitions), begin, points)
         self.committed, count = self.queues.read.copy(), len(load.partitions)
         self.commit_at = begin + world.commit_s * np.arange(1, count + 1) / count  # of each partition next, one after the other
@@ -195,15 +195,19 @@ class _Managed(_Group):
     """One whose partitions are placed by ``core.decide``."""
 
     def __init__(self, load: Load, world: World, policy: Policy) -> None:
-        super().__init__(load, world)
+        super().__init__(load, world, policy.promise_within_s or 0.0)  # ages above that need not be told apart
         self.policy = policy.model_copy(update={"mode": "act", "assignment": "managed"})
         self.epoch, self.plan_at, self.history = int(bool(self.ready_at)), self.now, History()
+        self._record_bytes = float(load.record_bytes.mean())
         self._processed: dict[int, tuple[float, float]] = {}  # of each consumer: records, and seconds that it was busy
         self._lives: dict[int, int] = {}
         self._held: dict[int, tuple[bytes, frozenset[TopicPartition]]] = {}
 
     def pass_time(self, at: float, rates: Floats, seconds: float) -> Floats:
         """Let consumers say what they have processed, too."""
+        more = int(self.owner.max(initial=0)) + 1 - len(self.queues.ages)
+        if self.policy.promise_within_s is not None and more > 0:
+            self.queues = self.queues._replace(ages=np.vstack([self.queues.ages, np.zeros((more, AGES))]))
         done = super().pass_time(at, rates, seconds)
         slots = np.maximum(self.owner, 0)
         by_bytes, by_records = np.bincount(slots, done), np.bincount(slots, done / self.load.record_bytes)
@@ -269,7 +273,17 @@ class _Managed(_Group):
             owned=owned,
             records=int(records),
             busy_s=busy_s,
+            ages=self._told_ages(slot),
         )
+
+    def _told_ages(self, slot: int) -> tuple[tuple[int, int], ...]:
+        """Return the whole records that a consumer has read since the decision before, by age; the rest is for the next."""
+        if slot >= len(self.queues.ages):
+            return ()
+        read = self.queues.ages[slot]
+        whole = (read / self._record_bytes).astype(np.int64)
+        read -= whole * self._record_bytes
+        return tuple((i, int(whole[i])) for i in np.flatnonzero(whole).tolist())
 
     def _carry_out(self, decision: Decision, at: float, rates: Floats) -> None:
         if not decision.actions:
@@ -277,6 +291,7 @@ class _Managed(_Group):
         for slot in decision.requested - self.ready_at.keys():
             self._lives[slot] = self._lives.get(slot, 0) + 1
             self._processed.pop(slot, None)
+            self.queues.ages[slot : slot + 1] = 0.0
         target = np.array([decision.target.get(p, -1) for p in self.load.partitions], np.int64)
         gone = [slot for action in decision.actions if isinstance(action, RemoveWorkers) for slot in action.slots]
         self.change(at, rates, requested=decision.requested, target=target, gone=gone)

@@ -5,15 +5,22 @@ among its partitions by what waits in them, and a queue is read in the order of 
 it is read. A step is as exact as it is short.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autoscaler.handover.records import AGE_BOUNDS_S
 from autoscaler.packing.kernels.jit import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+_PARTS = 4  # of what is read in a step, each of which has an age of its own
+AGES = len(AGE_BOUNDS_S) + 1
+_FIRST_S, _PER_DECADE = AGE_BOUNDS_S[0], 20.0  # of ``AGE_BOUNDS_S``
 
 
 class Queues(NamedTuple):
@@ -26,6 +33,9 @@ class Queues(NamedTuple):
         seen_at: Times of the points of the curve of arrivals that are kept, a ring: ``float64[points]``.
         seen: What had arrived then: ``float64[points, partitions]``.
         place: First and last of the kept points, counted from the beginning: ``int64[2]``.
+        ages: Bytes that each consumer has read, by age as in ``AGE_BOUNDS_S``: ``float64[consumers, bounds + 1]``; no rows: not
+            asked.
+        read_at: Of each partition, the kept point before which all has been read: ``int64[partitions]``.
     """
 
     arrived: Floats
@@ -34,6 +44,8 @@ class Queues(NamedTuple):
     seen_at: Floats
     seen: Floats
     place: Ints
+    ages: Floats
+    read_at: Ints
 
 
 def empty_queues(partitions: int, at: float, points: int) -> Queues:
@@ -45,6 +57,8 @@ def empty_queues(partitions: int, at: float, points: int) -> Queues:
         seen_at=np.full(points, at),
         seen=np.zeros((points, partitions)),
         place=np.zeros(2, np.int64),
+        ages=np.zeros((0, AGES)),
+        read_at=np.zeros(partitions, np.int64),
     )
 
 
@@ -93,6 +107,11 @@ def pass_step(  # noqa: PLR0917  compiled code knows no keywords
             old = queues.seen[before % len(queues.seen_at), p]
             old += part * (queues.seen[(before + 1) % len(queues.seen_at), p] - old)
             queues.late[0] += min(max(old - queues.read[p], 0.0), done)
+        if len(queues.ages):
+            busy_s = step_s * min(1.0, total[owner[p]] / can)  # what waits is read one after the other from the beginning on
+            for i in range(_PARTS):
+                read_at = at + busy_s * (i + 0.5) / _PARTS
+                _count_ages(queues, p, queues.read[p] + done * i / _PARTS, done / _PARTS, read_at, queues.ages[owner[p]])
         queues.read[p] += done
 
 
@@ -106,6 +125,33 @@ def waits_late(queues: Queues, at: float, within_s: float) -> float:
         old += part * (queues.seen[(before + 1) % len(queues.seen_at), p] - old)
         late += max(old - queues.read[p], 0.0)
     return late
+
+
+@compiled
+def _count_ages(  # noqa: PLR0917  compiled code knows no keywords
+    queues: Queues, p: int, begin: float, done: float, at: float, ages: Floats
+) -> None:
+    """Add bytes of a partition that are read at a time, those from ``begin`` on, to the counts by age."""
+    points, end = len(queues.seen_at), begin + done
+    i = max(queues.read_at[p], queues.place[1] - points + 1)
+    while begin < end - 1e-9:
+        while i + 1 < queues.place[1] and queues.seen[(i + 1) % points, p] <= begin:
+            i += 1
+        had, has = queues.seen[i % points, p], queues.seen[(i + 1) % points, p]
+        until = min(end, has) if i + 1 < queues.place[1] else end
+        first, last = queues.seen_at[i % points], queues.seen_at[(i + 1) % points]
+        part = ((begin + until) / 2 - had) / (has - had) if has > had else 0.0
+        ages[_bucket(at - first - min(max(part, 0.0), 1.0) * (last - first), ages.shape[0])] += until - begin
+        begin = until
+    queues.read_at[p] = i
+
+
+@compiled
+def _bucket(age_s: float, buckets: int) -> int:
+    """Return where an age is counted."""
+    if age_s <= _FIRST_S:
+        return 0
+    return min(math.ceil(_PER_DECADE * math.log10(age_s / _FIRST_S) - 1e-9), buckets - 1)
 
 
 @compiled

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from autoscaler.handover.records import LATENCY_BOUNDS_S, Tp
+from autoscaler.handover.records import AGE_BOUNDS_S, Tp
 from autoscaler.handover.worker_events import Totals
 from autoscaler.worker.clock import SLEWED, Elapsed, coarse, wall
 from autoscaler.worker.topics import meant
@@ -215,7 +215,7 @@ class Figures:
     records: int = 0
     payload_bytes: int = 0
     busy_s: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
+    ages: list[int] = field(default_factory=lambda: [0] * (len(AGE_BOUNDS_S) + 1))
     last_progress: float = 0.0
 
     def totals(self) -> Totals:
@@ -224,7 +224,7 @@ class Figures:
             records=self.records,
             payload_bytes=self.payload_bytes,
             busy_s=self.busy_s,
-            latency_buckets=tuple(self.buckets),
+            ages=tuple(self.ages),
             last_progress=self.last_progress,
         )
 
@@ -373,7 +373,7 @@ class Intake:
         for index in range(0, len(messages), stride):
             done_at = until - share * (len(messages) - index - 1)
             appended = messages[index].timestamp()[1] / 1000
-            figures.buckets[bisect_left(LATENCY_BOUNDS_S, max(0.0, done_at - appended))] += min(stride, len(messages) - index)
+            figures.ages[bisect_left(AGE_BOUNDS_S, max(0.0, done_at - appended))] += min(stride, len(messages) - index)
 
     def _note_idle_positions(self) -> None:
         """Move past transaction markers: nothing is in hand, so the client's position is what was processed."""

@@ -422,6 +422,24 @@ SAID: dict[What, tuple[Finding, str]] = {
             "capacity.bytes_per_s 100 B/s looks too low: a consumer drains 181 B/s",
         ),
         (found(What.CAPACITY_ASSUMED, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (assumed; not measured yet)"),
+        (
+            found(What.PROMISED, share="99 %", within_s=5, target_ratio=0.52, late="0.3 %"),
+            "for 99 % within 5 s consumers are filled to 52% (0.3 % of the records were later)",
+        ),
+        (
+            found(What.PROMISE_BROKEN, late="3 %", allowed="1 %", within_s=5, target_ratio=0.5),
+            "3 % of the records took longer than 5 s, and 1 % may (promise.within): consumers are filled to 50%",
+        ),
+        (
+            found(What.PROMISE_HOPELESS, late="90 %", within_s=5, target_ratio=0.1),
+            "90 % of the records took longer than 5 s (promise.within) however idle their consumers are: more",
+        ),
+        (
+            found(
+                What.PROMISE_UNSEEN, why="its workers have told of too few records", behind_s=2.5, within_s=5, target_ratio=0.8
+            ),
+            "are filled to 80% (capacity.target_utilisation), and what is more than 2.5 s behind is worked off within 5 s",
+        ),
         (found(What.CAPACITY_KEPT, capacity_bytes_per_s=1e6), "capacity 1 MB/s per consumer (as measured before the restart)"),
         (
             found(What.CAPACITY_BOUND, capacity_bytes_per_s=500, measured_bytes_per_s=100, samples=4, ago_s=7),

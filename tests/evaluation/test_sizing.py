@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autoscaler.evaluation.page import page
-from autoscaler.evaluation.sizing import NAMES, POLICIES, TRACES, Run, least_consumer_min, policy_of, run, workloads
+from autoscaler.evaluation.sizing import NAMES, POLICIES, PROMISE, TRACES, Run, least_consumer_min, policy_of, run, workloads
 from autoscaler.evaluation.sizing_cells import sizing_cells, sizing_work
 from autoscaler.evaluation.sizing_report import PRINTED, sizing_document, sizing_report
 from autoscaler.evaluation.trace_reader import read_trace
@@ -98,6 +98,7 @@ def test_page_and_document_show_every_run_beside_what_was_printed() -> None:
     ]
     report = sizing_report(runs, "make evaluate", "Made here.")
     told = sizing_document(report)
+    assert "A promise" not in told, "neither it nor its peer was run"
     rows = [line for line in told.splitlines() if line.startswith(("| AUTO", "| rates"))]
     assert rows == [
         "| AUTO_SCALE_CG | 99.99 % | 100.0 % | 21.2 | 18.0 | 4 | 4 | 14 |",
@@ -107,3 +108,27 @@ def test_page_and_document_show_every_run_beside_what_was_printed() -> None:
     shown = page(report)
     assert "Sizing groups, evaluated" in shown
     assert "consumer minutes" in shown
+
+
+def test_the_promise_is_told_beside_its_peer() -> None:
+    runs = [
+        Run("step", "about it", 100.0, "KEDA+HPA", "lag threshold 1", 0.995, 300.0, 4, 3, 9),
+        Run("step", "about it", 100.0, PROMISE, "", 0.9931, 150.0, 4, 4, 14),
+    ]
+    told = sizing_document(sizing_report(runs, "make evaluate", "Made here."))
+    assert "| step | 99.31 % | 99.50 % | 150.0 | 300.0 | 0.50 | 100.0 |" in told
+    assert "The mean ratio of consumer minutes is 0.50." in told
+
+
+@pytest.mark.parametrize("name", ["W-skew", "step", "flash crowd", "batches"])
+def test_a_promise_is_kept_on_loads_that_it_was_not_tuned_on(name: str) -> None:
+    found = run(PROMISE, MADE[name])
+    assert found.in_time >= 0.98
+    assert found.consumer_min < {"W-skew": 22, "step": 150, "flash crowd": 95, "batches": 250}[name]
+
+
+@pytest.mark.parametrize(("name", "consumer_min"), [("table 2", 28.0), ("table 2, t_r 2 s", 40.0), ("table 3", 325.0)])
+def test_a_promise_of_99_percent_is_kept_on_the_recorded_loads_more_cheaply(data: Path, name: str, consumer_min: float) -> None:
+    found = run(PROMISE, {w.name: w for w in workloads({t: read_trace(data / f"{t}.csv") for t in TRACES})}[name])
+    assert found.in_time >= 0.99
+    assert found.consumer_min <= consumer_min

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autoscaler.handover.codec import Decoded, decode, encode, encode_key, key_of, partition_for
 from autoscaler.handover.records import (
-    LATENCY_BOUNDS_S,
+    AGE_BOUNDS_S,
     MOST_LEASE_S,
     Epoch,
     Expired,
@@ -77,7 +77,9 @@ HEARTBEATS = st.builds(
     records=INTS,
     payload_bytes=INTS,
     busy_s=FLOATS,
-    latency_buckets=st.lists(INTS, max_size=len(LATENCY_BOUNDS_S) + 1).map(tuple),
+    ages=st.dictionaries(st.integers(0, len(AGE_BOUNDS_S)), st.integers(1, 2**40), max_size=4).map(
+        lambda told: tuple(told.get(i, 0) for i in range(len(AGE_BOUNDS_S) + 1)) if told else ()
+    ),
     last_progress=FLOATS,
     exactly_once=st.booleans(),
 )

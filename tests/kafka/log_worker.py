@@ -122,7 +122,7 @@ class LogWorker:
             group=self._group, worker=self.me, stamp=time.monotonic(), boot_id=boot_id(), acked=self._acked,
             lease_s=self._lease_s, epoch=self._plan.epoch.number if self._plan else 0, phase=Phase.ACTIVE,
             owned=dict(self.owned), taken=tuple(self._taken[-20:]), instance=self._instance, records=10, payload_bytes=1000,
-            latency_buckets=(1, 2, 3),
+            ages=(1, 2, 3),
         ))  # fmt: skip
 
     def _send(self, topic: str, record: Record) -> None:

@@ -1,6 +1,7 @@
 """A recorded load under policies: what must hold of any simulation, and which policy costs what."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,3 +85,41 @@ def test_a_group_of_which_only_is_advised_or_without_consumers_is_simulated_as_o
     )
     found = outcome(empty, mode="advise", assignment="native")
     assert found.most > 3
+
+
+def spiky(seconds: int, at_rest: float = 60.0, rises_at: int | None = None) -> Load:
+    """Return a load of 12 equal partitions each second of which comes at once: so many bytes, and three times as many later."""
+    total = np.full(seconds, at_rest)
+    if rises_at is not None:
+        total[rises_at:] *= 3
+    return Load(
+        times=np.arange(float(seconds)) + b.T0 + 0.95,
+        partitions=tuple(b.tp(p) for p in range(12)),
+        rates=np.repeat(total[:, None] / 12, 12, axis=1),
+        record_bytes=np.full(12, 1.0),
+        owner=np.zeros(12, np.int64),
+    )
+
+
+PROMISED = replace(WORLD, start_s=1.0, pause_s=0.1, window_s=1.0, at_once=True, decide_s=1.0, within_s=0.5, tick_s=0.05)
+
+
+def test_a_promise_fills_consumers_as_far_as_bursts_let_them() -> None:
+    """A second's 60 bytes take a consumer of 100 bytes/s .6 s: .5 s is kept by two, and by one for five of six records only."""
+    policy = {"capacity_bytes_per_s": 100.0}
+    kept = simulate(spiky(900), b.policy(promise_within_s=0.5, **policy), PROMISED)
+    full, idle = (simulate(spiky(900), b.policy(target_utilisation=u, **policy), PROMISED) for u in (0.9, 0.2))
+    assert kept.in_time is not None
+    assert full.in_time is not None
+    assert kept.in_time > 0.99
+    assert full.in_time < 0.9
+    assert kept.consumer_hours < 1.02 * 2 * kept.hours
+    assert kept.consumer_hours < 0.6 * idle.consumer_hours
+
+
+def test_a_promise_is_kept_through_a_sudden_rise() -> None:
+    load = spiky(1200, at_rest=120.0, rises_at=600)
+    kept = simulate(load, b.policy(capacity_bytes_per_s=100.0, promise_within_s=5.0), replace(PROMISED, within_s=5.0))
+    assert kept.in_time is not None
+    assert kept.in_time > 0.99
+    assert kept.consumer_hours < 3.8 * kept.hours, "1.2 and 3.6 are what it takes, and 2.4 on average"

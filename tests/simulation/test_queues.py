@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from autoscaler.simulation.queues import Floats, Ints, arrive_at_once, empty_queues, pass_step, waits_late
+from autoscaler.handover.records import AGE_BOUNDS_S
+from autoscaler.simulation.queues import AGES, Floats, Ints, arrive_at_once, empty_queues, pass_step, waits_late
 
 FREE = -math.inf
 
@@ -40,6 +41,26 @@ def in_time(
 def test_what_comes_at_once_is_read_as_fast_as_the_consumer_can() -> None:
     share = in_time(np.full((1000, 4), 25.0), within_s=0.25, able=200.0, at_once_each=100)
     assert share == pytest.approx(0.5, abs=0.02), "a hundred bytes each second, half of them after a quarter of a second"
+
+
+@pytest.mark.parametrize("at_once_each", [0, 100])
+def test_ages_are_counted_of_all_that_is_read_and_change_nothing_else(at_once_each: int) -> None:
+    rates = np.full((1000, 4), 25.0)
+    found = []
+    for consumers in (0, 1):
+        queues = empty_queues(4, 0.0, 400)._replace(ages=np.zeros((consumers, AGES)))
+        for i in range(1000):
+            if at_once_each and i % at_once_each == 0:
+                arrive_at_once(queues, rates[i], i * 0.01)
+            now = np.zeros(4) if at_once_each else rates[i]
+            pass_step(queues, now, np.zeros(4, np.int64), np.full(4, FREE), np.full(1, 200.0), i * 0.01, 0.01, 0.25)
+        found.append(queues)
+    without, counted = found
+    assert np.array_equal(counted.read, without.read)
+    assert counted.late == pytest.approx(without.late)
+    assert counted.ages.sum() == pytest.approx(counted.read.sum())
+    late = float(counted.ages[0, np.searchsorted(AGE_BOUNDS_S, 0.25) + 1 :].sum() / counted.ages.sum())
+    assert late == pytest.approx(0.5 if at_once_each else 0.0, abs=0.06), "the quarter of a second lies within a place"
 
 
 def test_what_comes_evenly_below_capacity_is_never_late() -> None:

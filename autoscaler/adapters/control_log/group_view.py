@@ -5,10 +5,11 @@ Between ``handover.controller_state`` (incarnations, topic ids) and the decision
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 
 from autoscaler.handover.controller_state import Beat, ControllerState, Moved
-from autoscaler.handover.records import LATENCY_BOUNDS_S, Incarnation, Loss, Phase, Tp
+from autoscaler.handover.records import AGE_BOUNDS_S, Incarnation, Loss, Phase, Tp
 from autoscaler.model import GroupState, HandoverDone, OutOfRange, Parked, TopicPartition, WorkerPhase, WorkerView
 
 SlotOf = Callable[[str], int | None]
@@ -35,11 +36,12 @@ class Latencies:
 
     def __init__(self) -> None:
         self._seen: dict[Incarnation, deque[tuple[float, tuple[int, ...]]]] = {}
+        self._told: dict[Incarnation, tuple[int, ...]] = {}
 
-    def note(self, worker: Incarnation, at: float, buckets: tuple[int, ...]) -> None:
+    def note(self, worker: Incarnation, at: float, ages: tuple[int, ...]) -> None:
         """Take one heartbeat's cumulative counts; ``at`` is the broker's time."""
         seen = self._seen.setdefault(worker, deque())
-        seen.append((at, buckets))
+        seen.append((at, ages))
         while len(seen) > 2 and at - seen[1][0] >= _LATENCY_SPAN_S:  # noqa: PLR2004  the oldest and the newest stay
             seen.popleft()
 
@@ -51,17 +53,29 @@ class Latencies:
         newest, oldest = seen[-1][1], seen[0][1] if len(seen) > 1 else ()
         counts = [n - (oldest[i] if i < len(oldest) else 0) for i, n in enumerate(newest)]
         rank, below = q * sum(counts), 0
-        for count, bound in zip(counts, (*LATENCY_BOUNDS_S, LATENCY_BOUNDS_S[-1]), strict=False):
+        for count, bound in zip(counts, (*AGE_BOUNDS_S, AGE_BOUNDS_S[-1]), strict=False):
             below += count
             if count > 0 and below >= rank:
                 return bound
         return None
+
+    def fresh(self, worker: Incarnation) -> tuple[tuple[int, int], ...]:
+        """Return what a worker has counted since this was asked before: (place, records). Nothing where it never was."""
+        seen = self._seen.get(worker)
+        if not seen:
+            return ()
+        now, before = seen[-1][1], self._told.get(worker)
+        self._told[worker] = now
+        if before is None:
+            return ()
+        return tuple((i, n - m) for i, (n, m) in enumerate(zip_longest(now, before, fillvalue=0)) if n > m)
 
     def keep(self, workers: Iterable[Incarnation]) -> None:
         """Forget all other workers."""
         kept = set(workers)
         for worker in [w for w in self._seen if w not in kept]:
             del self._seen[worker]
+            self._told.pop(worker, None)
 
 
 def view(  # noqa: PLR0917  (what a group's state is made of)
@@ -147,6 +161,7 @@ def _worker(
         busy_s=said.busy_s,
         latency_p50_s=latencies.quantile(worker, 0.5),
         latency_p99_s=latencies.quantile(worker, 0.99),
+        ages=latencies.fresh(worker),
     )
 
 

@@ -356,5 +356,5 @@ def fold(log: LogReader, state: ControllerState, latencies: Latencies, group: st
             continue
         state.fold(record, offset=entry.offset, at=entry.at)
         if isinstance(record, Heartbeat) and record.group == group:
-            latencies.note(record.worker, entry.at, record.latency_buckets)
+            latencies.note(record.worker, entry.at, record.ages)
     state.log.forget_before(log.log_start)

@@ -22,7 +22,10 @@ from autoscaler.core.sizing.planner import Planner
 from autoscaler.core.sizing.raised_load import raised
 from autoscaler.core.sizing.size import measure_size
 from autoscaler.model import CapacitySource, LoadSnapshot, Moment, Observation, Started
+from autoscaler.packing import Gauge
 
+_START_S = 10.0  # that consumers take to be there, until that was seen
+_BURSTS = 1.5  # times as much as a burst brings is a backlog
 _STILL = frozenset({Progress.STALL, Progress.STOP, Progress.POISON})  # no number of consumers reads these in time
 
 
@@ -59,6 +62,7 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
     policy = policy.with_capacity(capacity.bytes_per_s)
     if capacity.source is CapacitySource.MEASURED:
         history = replace(history, capacity=capacity)
+    history, policy = _keeping(kind, load, present, history, policy, now)
     gauge = read_gauge(observation.snapshot, kind.workers, load, busy=history.busy, capacity=capacity, policy=policy)
     planner = Planner.of(policy, history).judging(gauge, [c for c in present.welcome if c in present.paid_for])
     limits = read_limits(policy, moment.wall)
@@ -96,6 +100,31 @@ def read_cycle(observation: Observation, history: History, policy: Policy, momen
         late=rates_to_catch_up(observation.snapshot.loads, within_s=policy.catch_up_s, behind_s=policy.backlog_s, still=still),
     )
     return replace(cycle, history=replace(history, advice=_advice(cycle, moment)))
+
+
+def _keeping(  # noqa: PLR0917  what a cycle has read so far
+    kind: Kind, load: GroupLoad, present: Present, history: History, policy: Policy, now: float
+) -> tuple[History, Policy]:
+    """Return history and policy after a look at the ages of the records that a promise is about, if there is one.
+
+    Where consumers do not tell them, a backlog is worked off in the promised time, and all else is as configured.
+    """
+    within_s, share = policy.promise_within_s, policy.promise_share
+    if within_s is None:
+        return history, policy
+    if not kind.by_plan:
+        return history, policy.keeping(behind_s=policy.backlog_s)
+    if history.waiting_since is not None and (present.requested or frozenset()) <= present.ready:
+        history = replace(history, start_s=now - history.waiting_since)
+    loads = {c: x / policy.able_bytes_per_s for c, x in Gauge().levels(load.measured, present.owner, present.live).items()}
+    ages = history.ages.seen(kind.workers, loads, within_s, now)
+    start_s = _START_S if history.start_s is None else max(1.0, history.start_s)
+    kept = policy.keeping(
+        target=ages.fullest(within_s, share),
+        stay_s=ages.stay_s(share, start_s),
+        behind_s=max(within_s / 2, _BURSTS * ages.burst_s(share)) if ages.known else policy.backlog_s,
+    )
+    return replace(history, ages=ages), kept
 
 
 def _advice(cycle: Cycle, moment: Moment) -> Advice | None:

@@ -11,6 +11,7 @@ from autoscaler.core.capacity.drain_throughput import Drains
 from autoscaler.core.capacity.scaling_effectiveness import Drained
 from autoscaler.core.group.advice import Advice
 from autoscaler.core.load.consumption import Consumption
+from autoscaler.core.load.record_ages import Ages
 from autoscaler.model import HandoverDone, Started, TopicPartition
 from autoscaler.packing import DriftEstimator
 
@@ -66,6 +67,8 @@ class History:
         busy: What workers of a managed group process while they are busy.
         capacity: The measured capacity that is in use; ``None``: none was measured.
         advice: How many consumers the load was last known to take; ``None``: that was never known.
+        ages: How old records are as workers process them, for a promise.
+        start_s: How long the consumers took to be there that were asked for last; ``None``: that was never seen.
     """
 
     recommendations: tuple[tuple[float, int], ...] = ()
@@ -86,6 +89,8 @@ class History:
     busy: Busy = field(default_factory=Busy)
     capacity: Capacity | None = None
     advice: Advice | None = None
+    ages: Ages = field(default_factory=Ages)
+    start_s: float | None = None
 
     @classmethod
     def from_plan(cls, plan_at: float | None, capacity: Capacity | None = None) -> "History":

@@ -6,6 +6,7 @@ from autoscaler.core.cycle.context import Cycle, error_of
 from autoscaler.core.cycle.utilisation import of_each, own_findings
 from autoscaler.core.group.history import moved
 from autoscaler.core.load.partition_progress import Progress
+from autoscaler.core.load.record_ages import EMPTIEST
 from autoscaler.core.rules import native
 from autoscaler.core.rules.catch_up import risk_findings
 from autoscaler.core.rules.offset_reset import found
@@ -35,6 +36,7 @@ def beside(cycle: Cycle, resets_now: tuple[ResetOffset, ...], said: Collection[W
         yield from unmatched(cycle)
     yield from risk_findings(cycle)
     yield from native.doubt(cycle)
+    yield from _promise(cycle)
     yield from _capacity(cycle)
     yield from own_findings(cycle)
 
@@ -84,6 +86,29 @@ def not_advancing(cycle: Cycle) -> Iterator[Finding]:
         which = sorted(p for p, x in cycle.progress.items() if x is kind)
         if which and (kind is not Progress.STALL or not cycle.load.halted):
             yield Finding.of(what, partitions=which)
+
+
+def _promise(cycle: Cycle) -> Iterator[Finding]:
+    """Yield what is done for the promise that a share of the records is processed within a time, and whether it is kept."""
+    policy, ages = cycle.policy, cycle.history.ages
+    if policy.promise_within_s is None:
+        return
+    figures = {"within_s": policy.promise_within_s, "target_ratio": policy.target_utilisation}
+    if not cycle.kind.by_plan or not ages.known:
+        why = "its workers have told of too few records" if cycle.kind.by_plan else "only workers of a managed group tell that"
+        yield Finding.of(What.PROMISE_UNSEEN, why=why, behind_s=policy.backlog_s, numbers=figures)
+        return
+    late, allowed = ages.late_share, 1 - policy.promise_share
+    if late <= allowed:
+        yield Finding.of(What.PROMISED, share=f"{100 * policy.promise_share:.4g} %", late=_percent(late), numbers=figures)
+    elif policy.target_utilisation <= EMPTIEST:
+        yield Finding.of(What.PROMISE_HOPELESS, late=_percent(late), numbers=figures)
+    else:
+        yield Finding.of(What.PROMISE_BROKEN, late=_percent(late), allowed=_percent(allowed), numbers=figures)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def _capacity(cycle: Cycle) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ def approach(cycle: Cycle, owner: Mapping[TopicPartition, int], why: Step) -> St
     return replace(
         why.saying(Finding.of(what, consumers=missing, waited_s=waited, limit_s=policy.worker_start_timeout_s)),
         limited_by=why.limited_by if asked else Reason.NOT_READY,
-        target=_without_the_late(cycle) if late else None,
+        target=_without_the_late(cycle) if late or (cycle.late and present.ready - present.holders) else None,
         requested=wanted,
         waiting=True,
     )
