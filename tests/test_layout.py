@@ -20,7 +20,7 @@ APART = (
     "autoscaler.packing.simple",
 )
 NEVER = ("autoscaler.devtools", "autoscaler.evaluation", "tests")
-MOST_LINES = 25_300  # of the job and all that it imports
+MOST_LINES = 25_800  # of the job and all that it imports
 RUN = """
 import sys
 import tomllib

@@ -202,7 +202,7 @@ class Policy(BaseModel):
     promise_within_s: Annotated[Seconds, Field(gt=0)] | None = None
     """seconds within which a share of the records is to be processed, with as few consumers as that takes; null: no promise"""
     promise_share: Annotated[Number, Field(gt=0, lt=1)] = 0.99
-    """that share"""
+    """the share of the records that is to be processed within that time"""
     catch_up_s: Annotated[Seconds, Field(gt=0)] | None = None
     """seconds in which a backlog is to be worked off: consumers are added for it and kept until it is; null: for rates only"""
     turns_per_hour: Annotated[Count, Field(ge=1, le=3600)] | None = 10
