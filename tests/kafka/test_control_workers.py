@@ -14,6 +14,7 @@ from autoscaler.adapters.control_log.publisher import KafkaControl
 from autoscaler.adapters.workers.process_pool import ProcessPool
 from autoscaler.config.settings import ProcessWorkers
 from autoscaler.devtools.broker import Broker
+from autoscaler.handover.records import AGE_BOUNDS_S
 from autoscaler.model import GroupState, HandoverDone, OutOfRange, TopicPartition
 from autoscaler.ports import PlanIntent
 from tests.contracts.pool_contract import NOBODY, slots
@@ -119,6 +120,20 @@ def test_moves_lose_nothing_and_repeat_nothing(running: Group, broker: Broker, g
     moved = [d for d in seen if d.epoch > 2]
     assert [d.epoch for d in moved] == [3] + [4] * 5 + [5] * 4, "only what changes hands"
     assert all(d.pause_s is not None for d in moved)
+
+
+def test_workers_tell_once_of_each_record_how_old_it_was(running: Group, broker: Broker) -> None:
+    running.until(lambda s: sum(w.records for w in s.workers) >= RECORDS * PARTITIONS)
+    produce(broker, running.topic)
+    told: list[tuple[int, int]] = []
+
+    def all_processed(state: GroupState) -> bool:
+        told.extend(x for w in state.workers for x in w.ages)
+        return sum(w.records for w in state.workers) >= 2 * RECORDS * PARTITIONS
+
+    running.until(all_processed)
+    assert sum(count for _, count in told) == RECORDS * PARTITIONS
+    assert all(0 <= place <= len(AGE_BOUNDS_S) for place, _ in told)
 
 
 def test_a_killed_worker_is_over_at_the_next_look_and_its_partitions_go_on_elsewhere(running: Group, broker: Broker) -> None:
