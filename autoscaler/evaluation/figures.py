@@ -1,6 +1,7 @@
 """The figures of the evaluation as Plotly figures. Colours of text and lines are the page's: it knows whether it is dark."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -57,8 +58,8 @@ _LATE_SHOWN = (
     ("PACE balanced", _GREEN, "solid"),
 )
 
-_OTHERS = (_GREY, _BLUE, _ORANGE, _RED, _VIOLET, _GREY)
-_SYMBOLS = ("square", "diamond", "triangle-up", "triangle-down", "star", "x")
+_OTHERS = (_GREY, _BLUE, _ORANGE, _RED, _VIOLET, _GREY, _GREEN)
+_SYMBOLS = ("square", "diamond", "triangle-up", "triangle-down", "star", "x", "star-diamond")
 _LEAST_LATE = 0.01  # percent: where none is late a point stands there, for an axis of powers has no 0
 
 
@@ -217,8 +218,8 @@ def share_and_cost(runs: Sequence[Run], joined: Collection[str]) -> go.Figure:
     figure = go.Figure()
     ours = [r for r in runs if r.policy in joined]
     _points(figure, ours, "by rates, at each target", _GREEN, "circle", mode="markers+text+lines")
-    for run, colour, symbol in zip((r for r in runs if r.policy not in joined), _OTHERS, _SYMBOLS, strict=False):
-        _points(figure, [run], run.policy, colour, symbol, mode="markers")
+    for run, look in zip((r for r in runs if r.policy not in joined), cycle(zip(_OTHERS, _SYMBOLS, strict=True)), strict=False):
+        _points(figure, [run], run.policy, *look, mode="markers")
     _framed(figure, "consumer minutes", "late records, %", height=430, legend=True)
     return figure.update_yaxes(type="log", dtick=1, rangemode="normal")
 

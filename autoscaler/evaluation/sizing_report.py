@@ -92,7 +92,7 @@ def _promise(of_each: list[list[Run]]) -> tuple[Section, ...]:
     )
     header = ("workload", "promise: in time", "KEDA+HPA: in time", "consumer minutes", "KEDA+HPA", "ratio", "at least")
     table = Table(title="The promise beside KEDA+HPA", note=note, header=header, rows=tuple(rows))
-    return (Section(title="A promise", text="What `promise.within` keeps, and what that costs.", figures=(), tables=(table,)),)
+    return (Section(title="A promise", text="What a promise keeps, and what that costs.", figures=(), tables=(table,)),)
 
 
 def _section(runs: list[Run]) -> Section:

@@ -5,8 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autoscaler.evaluation.figures import share_and_cost
 from autoscaler.evaluation.page import page
-from autoscaler.evaluation.sizing import NAMES, POLICIES, PROMISE, TRACES, Run, least_consumer_min, policy_of, run, workloads
+from autoscaler.evaluation.sizing import (
+    BY_RATES,
+    NAMES,
+    POLICIES,
+    PROMISE,
+    TRACES,
+    Run,
+    least_consumer_min,
+    policy_of,
+    run,
+    workloads,
+)
 from autoscaler.evaluation.sizing_cells import sizing_cells, sizing_work
 from autoscaler.evaluation.sizing_report import PRINTED, sizing_document, sizing_report
 from autoscaler.evaluation.trace_reader import read_trace
@@ -132,3 +144,10 @@ def test_a_promise_of_99_percent_is_kept_on_the_recorded_loads_more_cheaply(data
     found = run(PROMISE, {w.name: w for w in workloads({t: read_trace(data / f"{t}.csv") for t in TRACES})}[name])
     assert found.in_time >= 0.99
     assert found.consumer_min <= consumer_min
+
+
+def test_a_figure_shows_every_policy() -> None:
+    runs = [Run("step", "about it", 100.0, policy, "", 0.99, 100.0 + n, 4, 3, 9) for n, policy in enumerate(POLICIES)]
+    shown = share_and_cost(runs, BY_RATES)
+    assert [t.name for t in shown.data] == ["by rates, at each target", *(p for p in POLICIES if p not in BY_RATES)]
+    assert len({(t.marker.color, t.marker.symbol) for t in shown.data}) == len(shown.data)
