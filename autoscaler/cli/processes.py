@@ -21,13 +21,23 @@ class Processes:
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Let a function be called there.
 
-        A process that this starts never gets a Ctrl-C of the terminal, which is for all: it would end with a stack of its own.
+        A process that this starts never gets a Ctrl-C of the terminal, which is for all: it would end with a stack of its own. So
+        it would if the command left it half started: a Ctrl-C that comes meanwhile counts once it is there.
+
+        Raises:
+            KeyboardInterrupt: One came meanwhile.
         """
+        came = list[int]()
+        handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            return self._pool.submit(function, *args, **kwargs)
+            future = self._pool.submit(function, *args, **kwargs)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            raise KeyboardInterrupt
+        return future
 
 
 @contextmanager
@@ -37,9 +47,9 @@ def processes(count: int) -> Iterator[Processes]:
     try:
         yield Processes(pool)
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in active_children():
             child.terminate()
+        pool.shutdown(cancel_futures=True)  # and waits: Python would tell a thread that is just ending to end, with a stack
         raise
     finally:
         pool.shutdown()
